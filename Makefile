@@ -1,0 +1,100 @@
+# Every target makes .venv by itself and installs only what it needs.
+# Overrides: PYTHON=python3.10   the interpreter that .venv is made from
+#            VENV=path           another folder for the environment
+#            ARGS="..."          extra arguments for demo, bench and pytest
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+PY := $(VENV)/bin/python
+# Always with the pins: no other torch than the pinned one may come in.
+PIP_INSTALL := $(PY) -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
+
+# A stamp is written only after its install has ended well.
+PINS := setup.cfg pyproject.toml constraints.txt
+VENV_OK := $(VENV)/.stamp-venv
+CORE_OK := $(VENV)/.stamp-core
+DEV_OK := $(VENV)/.stamp-dev
+DOCS_OK := $(VENV)/.stamp-docs
+
+TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
+PYTEST := $(PY) -m pytest
+PARALLEL := -n 2 --dist worksteal
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint format bench docs clean
+
+help: ## show this list
+	@echo "pcgcd: make <target>"
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
+		| while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
+
+demo: $(CORE_OK) ## run the demo
+	@$(PY) -m pcgcd demo $(ARGS)
+
+test: lint ## lint, then run all tests except the slow ones
+	@echo "==> tests"
+	@$(TEST_ENV) $(PYTEST) $(PARALLEL) -m "not slow" --ignore=tests/interpreter $(ARGS)
+	@if [ -d tests/interpreter ]; then \
+		echo "==> tests in the triton interpreter"; \
+		$(TEST_ENV) TRITON_INTERPRET=1 $(PYTEST) -n 0 -m "not slow" tests/interpreter; \
+	else \
+		echo "==> no tests/interpreter folder, skipped"; \
+	fi
+
+# Pytest ends with status 5 when no test is marked slow. That is no failure.
+test-slow: $(DEV_OK) ## run the slow tests only
+	@echo "==> slow tests"
+	@$(TEST_ENV) $(PYTEST) $(PARALLEL) -m slow --ignore=tests/interpreter $(ARGS) || [ $$? -eq 5 ]
+	@if [ -d tests/interpreter ]; then \
+		echo "==> slow tests in the triton interpreter"; \
+		$(TEST_ENV) TRITON_INTERPRET=1 $(PYTEST) -n 0 -m slow tests/interpreter || [ $$? -eq 5 ]; \
+	fi
+
+lint: $(DEV_OK) ## ruff (rules and format) and mypy
+	@echo "==> ruff"
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@echo "==> mypy"
+	@$(PY) -m mypy pcgcd
+
+format: $(DEV_OK) ## let ruff fix and format the code
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+bench: $(CORE_OK) ## run the benchmarks
+	@MPLBACKEND=Agg $(PY) benchmarks/run.py $(ARGS)
+
+docs: $(DOCS_OK) ## build the documentation into site/
+	@echo "==> mkdocs"
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+clean: ## remove .venv, caches and everything that was built
+	@rm -rf $(VENV) build dist site demo_output .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	@find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
+	@echo "==> clean"
+
+$(VENV_OK):
+	@echo "==> making $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; try make PYTHON=python3.11")'
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(CORE_OK): $(VENV_OK) $(PINS)
+	@echo "==> installing pcgcd (the first time takes a few minutes)"
+	@grep -q '^torch==' constraints.txt || { echo "constraints.txt must pin torch"; exit 1; }
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(DEV_OK): $(CORE_OK)
+	@echo "==> installing the tools for tests and lint"
+	@$(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+$(DOCS_OK): $(CORE_OK)
+	@echo "==> installing the tools for the documentation"
+	@$(PIP_INSTALL) -e ".[docs]"
+	@touch $@

@@ -1,0 +1,112 @@
+"""Determinism and unambiguity: does every string have at most one (accepting) path?"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from pcgcd.errors import AutomatonTooLargeError
+
+if TYPE_CHECKING:
+    from pcgcd.automata.automaton import FiniteAutomaton
+
+__all__ = ["is_deterministic", "is_unambiguous"]
+
+Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+_PAIR_LIMIT = 100_000_000
+_CHUNK = 4_000_000
+
+
+def is_deterministic(fa: FiniteAutomaton) -> bool:
+    """Whether there is one initial state, and edges leaving a state share no token."""
+    if fa.initial_mask.sum() != 1:
+        return False
+    order = np.argsort(fa.source, kind="stable")
+    bounds = np.searchsorted(fa.source[order], np.arange(fa.num_states + 1))
+    for first, last in pairwise(bounds):
+        if last - first > 1:
+            uses = fa.labels.label_class[fa.label[order[first:last]]].sum(0)
+            if uses.max() > 1:
+                return False
+    return True
+
+
+def is_unambiguous(fa: FiniteAutomaton) -> bool:
+    """Whether no string has two accepting paths.
+
+    Two different accepting paths of one string pass, at some step, through two different states.
+    So the automaton is ambiguous exactly if, in its product with itself, a pair (p, q) with p != q
+    lies on a way from a pair of initial states to a pair of accepting ones. That takes
+    O(E^2) steps at most.
+
+    Raises:
+        AutomatonTooLargeError: More than 10^8 pairs of states would have to be visited.
+    """
+    edges = _Edges(fa.source, fa.target, fa.label, fa.num_states)
+    reversed_edges = _Edges(fa.target, fa.source, fa.label, fa.num_states)
+    overlaps = fa.labels.overlaps()
+    reachable = _reach(
+        edges, overlaps, _pairs(np.flatnonzero(fa.initial_mask), fa.num_states), None
+    )
+    accepting = _pairs(np.flatnonzero(fa.accepting_mask), fa.num_states)
+    useful = _reach(reversed_edges, overlaps, np.intersect1d(accepting, reachable), reachable)
+    return bool(np.all(useful // fa.num_states == useful % fa.num_states))
+
+
+class _Edges:
+    """Edges sorted by the state they leave."""
+
+    def __init__(self, start: Indices, end: Indices, label: Indices, num_states: int) -> None:
+        order = np.argsort(start, kind="stable")
+        self.end, self.label = end[order], label[order]
+        bounds = np.searchsorted(start[order], np.arange(num_states + 1))
+        self.first, self.degree = bounds[:-1], np.diff(bounds)
+        self.num_states = num_states
+
+
+def _pairs(states: Indices, num_states: int) -> Indices:
+    """The codes p * S + q of all pairs p <= q (the product with itself is symmetric)."""
+    p, q = np.meshgrid(states, states, indexing="ij")
+    codes: Indices = (p * num_states + q)[p <= q]
+    return np.unique(codes)
+
+
+def _reach(
+    edges: _Edges, overlaps: np.ndarray[Any, Any], start: Indices, within: Indices | None
+) -> Indices:
+    """All pairs that can be reached from the start by steps on a common token (sorted codes)."""
+    seen = frontier = start
+    while len(frontier):
+        found = np.unique(np.concatenate(_steps(edges, overlaps, frontier)))
+        if within is not None:
+            found = np.intersect1d(found, within, assume_unique=True)
+        frontier = np.setdiff1d(found, seen, assume_unique=True)
+        seen = np.union1d(seen, frontier)
+        if len(seen) > _PAIR_LIMIT:
+            raise AutomatonTooLargeError(
+                f"the check for ambiguity has visited {len(seen):,} pairs of states, over its "
+                f"limit of {_PAIR_LIMIT:,}; reduce or determinize the automaton first"
+            )
+    return seen
+
+
+def _steps(edges: _Edges, overlaps: np.ndarray[Any, Any], codes: Indices) -> list[Indices]:
+    """The pairs one step away, in chunks of bounded size."""
+    p, q = codes // edges.num_states, codes % edges.num_states
+    counts = edges.degree[p] * edges.degree[q]
+    result = [np.empty(0, dtype=np.int64)]
+    splits = np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1
+    for part in np.split(np.arange(len(codes)), splits):
+        number = counts[part]
+        which = np.repeat(part, number)
+        offset = np.arange(len(which)) - np.repeat(np.cumsum(number) - number, number)
+        width = edges.degree[q[which]]
+        e1 = edges.first[p[which]] + offset // np.maximum(width, 1)
+        e2 = edges.first[q[which]] + offset % np.maximum(width, 1)
+        common = overlaps[edges.label[e1], edges.label[e2]]
+        a, b = edges.end[e1[common]], edges.end[e2[common]]
+        result.append(np.unique(np.minimum(a, b) * edges.num_states + np.maximum(a, b)))
+    return result

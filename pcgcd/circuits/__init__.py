@@ -1,0 +1,81 @@
+"""Circuits: layered graphs of sums and products, their algebra and their queries."""
+
+from __future__ import annotations
+
+from pcgcd.circuits.algebra import (
+    circuit_product,
+    condition,
+    expectation,
+    is_compatible,
+    is_structured_decomposable,
+    kl_from_conditioning,
+    log_expectation,
+    mixture,
+    scale,
+)
+from pcgcd.circuits.base import CircuitLike
+from pcgcd.circuits.chain import Chain, ChainOperators, ChainProduct
+from pcgcd.circuits.circuit import Circuit
+from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
+from pcgcd.circuits.operators import (
+    BlockSparse,
+    Composition,
+    Dense,
+    Diagonal,
+    Identity,
+    Incidence,
+    Kronecker,
+    LabelSets,
+    Monarch,
+    Operator,
+    RowwiseKronecker,
+    compose,
+    kronecker,
+    rowwise_kronecker,
+)
+from pcgcd.circuits.product import Multiplication, product_rule
+from pcgcd.circuits.properties import is_decomposable, is_smooth
+from pcgcd.circuits.queries import MISSING, BestPath
+from pcgcd.circuits.scope import Scope
+
+__all__ = [
+    "MISSING",
+    "BestPath",
+    "BlockSparse",
+    "Chain",
+    "ChainOperators",
+    "ChainProduct",
+    "Circuit",
+    "CircuitLike",
+    "Composition",
+    "Dense",
+    "Diagonal",
+    "Identity",
+    "Incidence",
+    "InputLayer",
+    "Kronecker",
+    "LabelSets",
+    "Layer",
+    "Monarch",
+    "Multiplication",
+    "Operator",
+    "ProductLayer",
+    "RowwiseKronecker",
+    "Scope",
+    "SumLayer",
+    "circuit_product",
+    "compose",
+    "condition",
+    "expectation",
+    "is_compatible",
+    "is_decomposable",
+    "is_smooth",
+    "is_structured_decomposable",
+    "kl_from_conditioning",
+    "kronecker",
+    "log_expectation",
+    "mixture",
+    "product_rule",
+    "rowwise_kronecker",
+    "scale",
+]

@@ -1,0 +1,262 @@
+"""Products, mixtures and what follows from them, for circuits of one length and of all lengths."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pcgcd.circuits import product_rules  # noqa: F401  (registers the rules)
+from pcgcd.circuits.base import CircuitLike
+from pcgcd.circuits.chain import Chain, ChainProduct
+from pcgcd.circuits.circuit import Circuit
+from pcgcd.circuits.layers import SumLayer
+from pcgcd.circuits.operators import Dense
+from pcgcd.circuits.product import Multiplication
+from pcgcd.circuits.queries.requirements import require_tractable
+from pcgcd.errors import (
+    AmbiguousAutomatonError,
+    AmbiguousAutomatonWarning,
+    InvalidParameterError,
+    PcgcdError,
+    StructuralPropertyError,
+)
+
+__all__ = [
+    "circuit_product",
+    "condition",
+    "expectation",
+    "is_compatible",
+    "is_structured_decomposable",
+    "kl_from_conditioning",
+    "log_expectation",
+    "mixture",
+    "scale",
+]
+
+_TRIAL_LENGTH = 3
+
+
+class _Family(CircuitLike):
+    """A circuit for every length that is combined from others, length by length."""
+
+    def __init__(self, operands: Sequence[CircuitLike]) -> None:
+        self.operands = tuple(operands)
+
+    @property
+    def vocab_size(self) -> int:
+        """See :class:`CircuitLike`."""
+        return self.operands[0].vocab_size
+
+
+class FamilyProduct(_Family):
+    """``a * b`` for every length, where one of the two is not a chain."""
+
+    def unroll(self, length: int | None = None) -> Circuit:
+        """See :class:`CircuitLike`."""
+        left, right = self.operands
+        return _multiply_graphs(left.unroll(length), right.unroll(length), partial=False)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> FamilyProduct:
+        """See :class:`CircuitLike`."""
+        return FamilyProduct([operand.to(device, dtype) for operand in self.operands])
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({operand!r})" for operand in self.operands)
+
+
+class FamilyMixture(_Family):
+    """``sum_i weights[i] * operands[i]`` for every length."""
+
+    def __init__(self, operands: Sequence[CircuitLike], weights: Sequence[float]) -> None:
+        """Give each operand its weight."""
+        super().__init__(operands)
+        self.weights = tuple(weights)
+
+    def unroll(self, length: int | None = None) -> Circuit:
+        """See :class:`CircuitLike`."""
+        return _mix_graphs([operand.unroll(length) for operand in self.operands], self.weights)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> FamilyMixture:
+        """See :class:`CircuitLike`."""
+        return FamilyMixture([o.to(device, dtype) for o in self.operands], self.weights)
+
+    def __repr__(self) -> str:
+        return " + ".join(f"{w:g} * ({o!r})" for w, o in zip(self.weights, self.operands))
+
+
+def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> CircuitLike:
+    """The circuit of all pointwise products, ``a * b``.
+
+    The product of two chains is a chain; of a circuit of one length with anything, a circuit of
+    that length. It is lazy: building it costs next to nothing.
+
+    Args:
+        a: The left operand; its units count first.
+        b: The right operand.
+        partial: Allow operands over different variables (a constraint on a few of them). Without
+            it, different scopes are an error, since they mostly are a mistake.
+
+    Raises:
+        StructuralPropertyError: The operands are not compatible; names both scopes.
+        VocabularyMismatchError: They are over different vocabularies.
+
+    >>> from pcgcd import HMM, FiniteAutomaton
+    >>> hmm = HMM(torch.tensor([1.0]), torch.tensor([[1.0]]), torch.tensor([[0.5, 0.5]]))
+    >>> one = FiniteAutomaton.from_edges(
+    ...     num_states=2,
+    ...     vocab_size=2,
+    ...     initial=0,
+    ...     accepting={1},
+    ...     edges=[(0, 0, {0}), (0, 1, {1}), (1, 1, {0})],
+    ... )
+    >>> (hmm * one).log_partition(length=3).exp()  # 001, 010, 100: 3 of 8
+    tensor(0.3750)
+    """
+    if isinstance(a, Chain) and isinstance(b, Chain):
+        return ChainProduct(a, b)
+    if isinstance(a, Circuit) or isinstance(b, Circuit):
+        length = a.num_variables if isinstance(a, Circuit) else b.unroll().num_variables
+        left = a if isinstance(a, Circuit) else a.unroll(length)
+        right = b if isinstance(b, Circuit) else b.unroll(length)
+        return _multiply_graphs(left, right, partial)
+    return FamilyProduct([a, b])
+
+
+def _multiply_graphs(a: Circuit, b: Circuit, partial: bool) -> Circuit:
+    if a.scope != b.scope and not partial:
+        raise StructuralPropertyError(
+            f"the circuits are over different variables: the left scope is {a.scope}, the right "
+            f"one {b.scope}. If that is meant, use circuit_product(a, b, partial=True)"
+        )
+    require_tractable(a, "a product (its left operand)")
+    require_tractable(b, "a product (its right operand)")
+    return Circuit(Multiplication().multiply(a.root, b.root))
+
+
+def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> bool:
+    """Whether ``a * b`` exists: both divide the same variables in the same way.
+
+    Products are lazy, so the answer comes from building one.
+    """
+    try:
+        product = circuit_product(a, b, partial=partial)
+        if isinstance(product, FamilyProduct):
+            product.unroll(_TRIAL_LENGTH)
+    except PcgcdError:
+        return False
+    return True
+
+
+def is_structured_decomposable(circuit: CircuitLike) -> bool:
+    """Whether all products over the same variables divide them alike: compatible with itself."""
+    return is_compatible(circuit, circuit)
+
+
+def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = None) -> CircuitLike:
+    """``sum_i weights[i] * operands[i]``, pointwise. Without weights, the plain sum.
+
+    >>> from pcgcd import HMM
+    >>> a = HMM(torch.tensor([1.0]), torch.tensor([[1.0]]), torch.tensor([[0.5, 0.5]]))
+    >>> b = HMM(torch.tensor([1.0]), torch.tensor([[1.0]]), torch.tensor([[1.0, 0.0]]))
+    >>> (0.25 * a + 0.75 * b).log_value(torch.tensor([[0, 0], [0, 1]])).exp()
+    tensor([0.8125, 0.0625])
+    """
+    if not operands:
+        raise InvalidParameterError("a mixture needs at least one circuit")
+    weights = [1.0] * len(operands) if weights is None else [float(w) for w in weights]
+    if len(weights) != len(operands):
+        raise InvalidParameterError(f"{len(operands)} circuits, but {len(weights)} weights")
+    if not all(w >= 0 and math.isfinite(w) for w in weights):
+        raise InvalidParameterError(f"mixture weights must be finite and not negative: {weights}")
+    fixed = next((operand for operand in operands if isinstance(operand, Circuit)), None)
+    if fixed is None:
+        return FamilyMixture(operands, weights)
+    length = fixed.num_variables
+    return _mix_graphs(
+        [o if isinstance(o, Circuit) else o.unroll(length) for o in operands], weights
+    )
+
+
+def _mix_graphs(circuits: Sequence[Circuit], weights: Sequence[float]) -> Circuit:
+    first = circuits[0]
+    for circuit in circuits[1:]:
+        if circuit.scope != first.scope:
+            raise StructuralPropertyError(
+                f"a mixture needs circuits over the same variables, but one scope is "
+                f"{first.scope} and another {circuit.scope}"
+            )
+    operators = [
+        Dense(torch.tensor([[w]], dtype=circuit.dtype, device=circuit.device))
+        for w, circuit in zip(weights, circuits)
+    ]
+    return Circuit(SumLayer([circuit.root for circuit in circuits], operators))
+
+
+def scale(circuit: CircuitLike, weight: float) -> CircuitLike:
+    """The circuit with all its values multiplied by a number."""
+    return mixture([circuit], [weight])
+
+
+def condition(
+    p: CircuitLike,
+    constraint: CircuitLike,
+    *,
+    on_ambiguous: Literal["raise", "warn"] = "raise",
+) -> CircuitLike:
+    """``p(x | C)``: the product with a constraint whose values are known to be zero or one.
+
+    Args:
+        p: Any circuit.
+        constraint: An unambiguous automaton (or a product of such).
+        on_ambiguous: What to do with an ambiguous automaton, under which the product weighs each
+            string by its number of accepting paths (Thm 4.3) and so is not p(x | C).
+
+    Raises:
+        AmbiguousAutomatonError: The automaton is ambiguous.
+        StructuralPropertyError: The constraint is no automaton at all.
+    """
+    if not constraint.is_indicator:
+        if not (isinstance(constraint, Chain) and constraint.counts_paths):
+            raise StructuralPropertyError(
+                f"conditioning needs a constraint with values 0 and 1, such as an automaton, but "
+                f"got {constraint!r}; for a product of two distributions, use p * q"
+            )
+        message = (
+            f"{constraint!r} is ambiguous: some string has several accepting paths, and the "
+            "product would weigh it by their number. Determinize the automaton, or use p * fa "
+            "where that weight is meant"
+        )
+        if on_ambiguous == "raise":
+            raise AmbiguousAutomatonError(message)
+        warnings.warn(message, AmbiguousAutomatonWarning, stacklevel=2)
+    return circuit_product(p, constraint)
+
+
+def log_expectation(p: CircuitLike, q: CircuitLike, length: int | None = None) -> Tensor:
+    """``log sum_x p(x) q(x)``; for a normalised p, the expectation of q under p."""
+    return circuit_product(p, q).log_partition(length)
+
+
+def expectation(p: CircuitLike, q: CircuitLike, length: int | None = None) -> Tensor:
+    """``sum_x p(x) q(x)``; see :func:`log_expectation` where that underflows."""
+    return log_expectation(p, q, length).exp()
+
+
+def kl_from_conditioning(
+    p: CircuitLike, constraint: CircuitLike, length: int | None = None
+) -> Tensor:
+    """``KL(p(. | C) || p) = -log p(C)``: how far the constraint bends the distribution, in nats.
+
+    Tractable because the ratio of the two is constant on C; needs an unambiguous automaton.
+    """
+    constrained = condition(p, constraint)
+    return p.log_partition(length) - constrained.log_partition(length)

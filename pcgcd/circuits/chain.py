@@ -1,0 +1,224 @@
+"""Homogeneous chains: circuits for every length, whose steps share one set of operators."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcgcd.circuits.base import CircuitLike
+from pcgcd.circuits.circuit import Circuit
+from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
+from pcgcd.circuits.operators import Identity, Operator, compose, kronecker, rowwise_kronecker
+from pcgcd.circuits.semirings import BOOLEAN
+from pcgcd.errors import (
+    AmbiguousAutomatonWarning,
+    InvalidParameterError,
+    VocabularyMismatchError,
+)
+
+__all__ = ["Chain", "ChainOperators", "ChainProduct"]
+
+_KEPT_LENGTHS = 8
+
+
+class ChainOperators(NamedTuple):
+    """The parts of a chain on K hidden units over V tokens.
+
+        value(x) = initial · D(x_1) · transition · D(x_2) · ... · transition · D(x_n) · final · 1
+
+    where D(x) is the diagonal matrix of the emission's column x.
+
+    Attributes:
+        initial: (1, K).
+        transition: (K, K), from the unit of one step (row) to that of the next (column).
+        emission: (K, V).
+        final: (K, K), diagonal: how much a path may end in a unit.
+    """
+
+    initial: Operator
+    transition: Operator
+    emission: Operator
+    final: Operator
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> ChainOperators:
+        """The same operators with their tensors elsewhere, or in another floating type."""
+        return ChainOperators(*(operator.to(device, dtype) for operator in self))
+
+
+class Chain(CircuitLike):
+    """A circuit for every length n >= 1, given by :attr:`operators`.
+
+    :class:`pcgcd.HMM` and :class:`pcgcd.FiniteAutomaton` are chains, and so is their product.
+    """
+
+    @property
+    @abstractmethod
+    def operators(self) -> ChainOperators:
+        """The four operators that every step shares."""
+
+    @property
+    def num_units(self) -> int:
+        """The number of hidden units K."""
+        return self.operators.transition.shape[0]
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens."""
+        return self.operators.emission.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operators' tensors are."""
+        return self.operators.emission.device or torch.device("cpu")
+
+    @property
+    def counts_paths(self) -> bool:
+        """Whether the value of some string is a number of paths above one."""
+        return False
+
+    @property
+    def weighs_by_paths(self) -> bool:
+        """Whether a factor of this product counts paths, so that it distorts the others."""
+        return False
+
+    @abstractmethod
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Chain:
+        """See :class:`CircuitLike`."""
+
+    def unroll(self, length: int | None = None) -> Circuit:
+        """The layered graph over x_1..x_n, its steps tied."""
+        if length is None:
+            raise InvalidParameterError("a chain has every length: name one, e.g. length=16")
+        if length < 1:
+            raise InvalidParameterError(f"a chain has at least one variable, but length={length}")
+        if length not in self._unrolled:
+            if len(self._unrolled) >= _KEPT_LENGTHS:
+                self._unrolled.pop(next(iter(self._unrolled)))
+            self._unrolled[length] = self._unroll(length)
+        return self._unrolled[length]
+
+    @cached_property
+    def _unrolled(self) -> dict[int, Circuit]:
+        return {}
+
+    def _unroll(self, length: int) -> Circuit:
+        initial, transition, emission, final = self.operators
+        layer: Layer = InputLayer(length - 1, emission)
+        ending = final
+        for step in range(length - 2, -1, -1):
+            below = SumLayer([layer], [compose(transition, ending)])
+            layer = ProductLayer(InputLayer(step, emission), below)
+            ending = Identity(self.num_units)
+        return Circuit(SumLayer([layer], [compose(initial, ending)]), family=self)
+
+    def shortest_length(self, limit: int = 100_000) -> int | None:
+        """The smallest length on which some string has positive weight; None if there is none.
+
+        Follows the set of possible hidden units until it ends or repeats itself.
+        """
+        initial, transition, emission, final = self.operators
+        possible = emission.total(BOOLEAN)
+        ending = final.matvec(torch.ones_like(possible), BOOLEAN)
+        here = initial.rows(torch.zeros(1, dtype=torch.long, device=self.device), BOOLEAN)
+        seen: set[bytes] = set()
+        for length in range(1, limit + 1):
+            here = here & possible
+            if bool((here & ending).any()):
+                return length
+            key = np.packbits(here.cpu().numpy()).tobytes()
+            if key in seen:
+                return None
+            seen.add(key)
+            here = transition.rmatvec(here, BOOLEAN)
+        return None
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """See :class:`CircuitLike`. Warns where an ambiguous automaton weighs strings by paths."""
+        if self.weighs_by_paths:
+            warnings.warn(
+                "a factor is an ambiguous automaton: strings are weighed by their number of "
+                "accepting paths (Thm 4.3), so this is not p(x | C). Determinize the automaton, or "
+                "use condition(p, automaton), which refuses ambiguous ones",
+                AmbiguousAutomatonWarning,
+                stacklevel=2,
+            )
+        return super().log_prob(x)
+
+
+class ChainProduct(Chain):
+    """The product of two chains: one chain on pairs of hidden units (Thm 4.4).
+
+    ``initial``, ``transition`` and ``final`` are Kronecker products, ``emission`` is a row-wise
+    one; all of them lazy.
+    """
+
+    def __init__(self, left: Chain, right: Chain) -> None:
+        """Multiply two chains over one vocabulary."""
+        if left.vocab_size != right.vocab_size:
+            raise VocabularyMismatchError(
+                f"cannot multiply circuits over {left.vocab_size} and {right.vocab_size} tokens; "
+                "build both for one vocabulary"
+            )
+        if left.device != right.device:
+            raise InvalidParameterError(
+                f"cannot multiply circuits on {left.device} and {right.device}; move one of them "
+                "with .to(device) first"
+            )
+        self.left, self.right = left, right
+
+    @property
+    def factors(self) -> tuple[Chain, ...]:
+        """The chains that were multiplied, products among them opened up, from left to right."""
+        return tuple(
+            factor
+            for side in (self.left, self.right)
+            for factor in (side.factors if isinstance(side, ChainProduct) else (side,))
+        )
+
+    @cached_property
+    def operators(self) -> ChainOperators:
+        """See :class:`Chain`."""
+        a, b = self.left.operators, self.right.operators
+        return ChainOperators(
+            initial=kronecker(a.initial, b.initial),
+            transition=kronecker(a.transition, b.transition),
+            emission=rowwise_kronecker(a.emission, b.emission),
+            final=kronecker(a.final, b.final),
+        )
+
+    @property
+    def is_indicator(self) -> bool:
+        """See :class:`CircuitLike`."""
+        return all(factor.is_indicator for factor in self.factors)
+
+    @property
+    def weighs_by_paths(self) -> bool:
+        """See :class:`Chain`."""
+        return any(factor.counts_paths for factor in self.factors)
+
+    def split_units(self, units: Tensor) -> tuple[Tensor, ...]:
+        """The hidden units of each factor that pairs (triples, ...) of units are made of."""
+        parts: list[Tensor] = []
+        for factor in reversed(self.factors):
+            parts.append(units % factor.num_units)
+            units = units // factor.num_units
+        return tuple(reversed(parts))
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> ChainProduct:
+        """See :class:`CircuitLike`."""
+        return ChainProduct(self.left.to(device, dtype), self.right.to(device, dtype))
+
+    def __repr__(self) -> str:
+        return " * ".join(repr(factor) for factor in self.factors)

@@ -1,0 +1,193 @@
+"""A circuit of one length: an immutable graph of layers with one unit at the root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from pcgcd.circuits import display
+from pcgcd.circuits.base import CircuitLike
+from pcgcd.circuits.layers import InputLayer, Layer
+from pcgcd.circuits.operators import Operator
+from pcgcd.circuits.scope import Scope
+from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["Circuit"]
+
+
+def _bottom_up(root: Layer) -> tuple[Layer, ...]:
+    """All layers below (and with) the root, children before parents, without recursion."""
+    order: list[Layer] = []
+    done: set[Layer] = set()
+    stack: list[tuple[Layer, Iterator[Layer]]] = [(root, iter(root.children))]
+    while stack:
+        layer, children = stack[-1]
+        for child in children:
+            if child not in done:
+                stack.append((child, iter(child.children)))
+                break
+        else:
+            stack.pop()
+            if layer not in done:
+                done.add(layer)
+                _ = layer.scope  # cached bottom-up, so that deep graphs need no recursion
+                order.append(layer)
+    return tuple(order)
+
+
+class Circuit(CircuitLike):
+    """A layered circuit over the variables of its root's scope.
+
+    >>> from pcgcd.circuits import Circuit, Dense, InputLayer, ProductLayer, SumLayer
+    >>> coin = Dense(torch.tensor([[0.5, 0.5], [0.1, 0.9]]))
+    >>> pair = ProductLayer(InputLayer(0, coin), InputLayer(1, coin))
+    >>> circuit = Circuit(SumLayer([pair], [Dense(torch.tensor([[0.4, 0.6]]))]))
+    >>> circuit.log_value(torch.tensor([[1, 1]])).exp()
+    tensor([0.5860])
+    """
+
+    def __init__(self, root: Layer, *, family: CircuitLike | None = None) -> None:
+        """Check that the root has one unit and that each variable has one vocabulary.
+
+        Args:
+            root: The top layer.
+            family: What this is one length of, if it was unrolled; error messages ask it.
+        """
+        if root.num_units != 1:
+            raise InvalidParameterError(
+                f"the root of a circuit has one unit, but {root!r} has {root.num_units}; "
+                "put a sum layer on top"
+            )
+        self.root = root
+        self.family = family
+        self.layers = _bottom_up(root)
+        self.vocab_sizes: dict[int, int] = {}
+        for layer in self.inputs:
+            known = self.vocab_sizes.setdefault(layer.variable, layer.num_tokens)
+            if known != layer.num_tokens:
+                raise VocabularyMismatchError(
+                    f"variable {layer.variable} has {known} values in one input layer and "
+                    f"{layer.num_tokens} in another"
+                )
+        self._check_devices()
+
+    def _check_devices(self) -> None:
+        devices = {str(o.device) for layer in self.layers for o in layer.operators if o.device}
+        if len(devices) > 1:
+            raise InvalidParameterError(
+                f"the layers are on different devices ({', '.join(sorted(devices))}); "
+                "move the operands to one with .to(device) first"
+            )
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> Iterator[InputLayer]:
+        """The input layers, in bottom-up order."""
+        return (layer for layer in self.layers if isinstance(layer, InputLayer))
+
+    @property
+    def scope(self) -> Scope:
+        """The variables of the circuit."""
+        return self.root.scope
+
+    @property
+    def num_variables(self) -> int:
+        """How many variables there are."""
+        return len(self.scope)
+
+    @cached_property
+    def variables(self) -> tuple[int, ...]:
+        """The variables in order; column t of a batch of tokens belongs to the t-th."""
+        return tuple(self.scope)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens, which must be the same for all variables."""
+        sizes = set(self.vocab_sizes.values())
+        if len(sizes) > 1:
+            raise VocabularyMismatchError(
+                f"the variables have different numbers of values: {sorted(sizes)}; "
+                "ask circuit.vocab_sizes for each"
+            )
+        return sizes.pop()
+
+    @cached_property
+    def dtype(self) -> torch.dtype:
+        """The floating type of the weights."""
+        result: torch.dtype | None = None
+        for layer in self.layers:
+            for operator in layer.operators:
+                if operator.dtype is not None:
+                    result = (
+                        operator.dtype
+                        if result is None
+                        else torch.promote_types(result, operator.dtype)
+                    )
+        return result or torch.get_default_dtype()
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        for layer in self.layers:
+            for operator in layer.operators:
+                if operator.device is not None:
+                    return operator.device
+        return torch.device("cpu")
+
+    @property
+    def _has_fixed_length(self) -> bool:
+        return True
+
+    # -- making others ------------------------------------------------------------------------
+
+    def unroll(self, length: int | None = None) -> Circuit:
+        """The circuit itself; the length, if named, must be its own."""
+        if length is not None and length != self.num_variables:
+            raise InvalidParameterError(
+                f"this circuit has {self.num_variables} variables, but {length} were asked for"
+            )
+        return self
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Circuit:
+        """The same circuit with its tensors elsewhere, or in another floating type."""
+        moved: dict[Operator, Operator] = {}
+
+        def move(operator: Operator) -> Operator:
+            if operator not in moved:
+                moved[operator] = operator.to(device, dtype)
+            return moved[operator]
+
+        rebuilt: dict[Layer, Layer] = {}
+        for layer in self.layers:
+            rebuilt[layer] = layer.rebuilt(tuple(rebuilt[c] for c in layer.children), move)
+        return Circuit(rebuilt[self.root])
+
+    # -- showing it ---------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return (
+            f"Circuit({len(self.layers)} layers over {self.num_variables} variables, "
+            f"{sum(layer.num_units for layer in self.layers):,} units)"
+        )
+
+    def __str__(self) -> str:
+        return display.to_text(self)
+
+    def _repr_html_(self) -> str:
+        return display.to_html(self)
+
+    def _repr_svg_(self) -> str:
+        return display.to_svg(self)
+
+    def to_networkx(self) -> nx.DiGraph[Any]:
+        """The graph of layers; edges point from parent to child."""
+        return display.to_networkx(self)

@@ -1,0 +1,214 @@
+"""The three kinds of layer: inputs, products and sums, each a vector of units over one scope."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+
+import torch
+
+from pcgcd.circuits.operators import Operator
+from pcgcd.circuits.scope import Scope
+from pcgcd.circuits.semirings import Semiring, Value
+from pcgcd.errors import InvalidParameterError
+
+__all__ = ["InputLayer", "Layer", "ProductLayer", "SumLayer"]
+
+OperatorMap = Callable[[Operator], Operator]
+
+
+class Layer(ABC):
+    """A vector of units over a scope, computed from the layers below it.
+
+    Layers are immutable and compared by identity; a layer used in two places is computed once.
+    A kind of your own implements :meth:`up` and :meth:`down` and, to be multiplied with others,
+    registers rules with :func:`pcgcd.circuits.product_rule`.
+    """
+
+    children: tuple[Layer, ...] = ()
+
+    @property
+    @abstractmethod
+    def num_units(self) -> int:
+        """How many units the vector has."""
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The variables that the units depend on."""
+        return Scope.union(child.scope for child in self.children)
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """The weights that the layer holds."""
+        return ()
+
+    @abstractmethod
+    def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
+        """The units' values (batch, units), given the children's."""
+
+    @abstractmethod
+    def down(
+        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
+    ) -> list[Value]:
+        """What flows to each child: the derivative of the root with respect to its units.
+
+        Args:
+            flow: The derivative with respect to this layer's units, (batch, units).
+            below: The children's values, where :attr:`down_needs_values` says so, else None.
+            semiring: The semiring to compute in.
+        """
+
+    @property
+    def down_needs_values(self) -> bool:
+        """Whether :meth:`down` looks at the children's values."""
+        return False
+
+    @abstractmethod
+    def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> Layer:
+        """The same layer over other children, with its operators mapped."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.num_units} units, scope {self.scope})"
+
+
+class InputLayer(Layer):
+    """Units over one variable: unit k maps token v to ``emission[k, v]``."""
+
+    def __init__(self, variable: int, emission: Operator) -> None:
+        """Put the (units, tokens) emission on a variable."""
+        self.variable = variable
+        self.emission = emission
+        self._own_scope = Scope.of(variable)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """See :class:`Layer`."""
+        return self._own_scope
+
+    @property
+    def num_units(self) -> int:
+        """See :class:`Layer`."""
+        return self.emission.shape[0]
+
+    @property
+    def num_tokens(self) -> int:
+        """How many values the variable has."""
+        return self.emission.shape[1]
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """See :class:`Layer`."""
+        return (self.emission,)
+
+    def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
+        """The units with their token summed out (1, units)."""
+        return self.emission.total(semiring)
+
+    def observed(self, tokens: torch.Tensor, semiring: Semiring[Value]) -> Value:
+        """The units' values at the given tokens (batch,), (batch, units)."""
+        return self.emission.columns(tokens, semiring)
+
+    def down(
+        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
+    ) -> list[Value]:
+        """See :class:`Layer`."""
+        return []
+
+    def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> InputLayer:
+        """See :class:`Layer`."""
+        return InputLayer(self.variable, operator_map(self.emission))
+
+
+class ProductLayer(Layer):
+    """Unit k is the product of the k-th units of all children."""
+
+    def __init__(self, *children: Layer) -> None:
+        """Multiply the children unit by unit; they must have equally many units."""
+        if not children:
+            raise InvalidParameterError("a product layer needs at least one child")
+        if len({child.num_units for child in children}) > 1:
+            raise InvalidParameterError(
+                "the children of a product layer must have equally many units, but have "
+                f"{[child.num_units for child in children]}"
+            )
+        self.children = children
+
+    @property
+    def num_units(self) -> int:
+        """See :class:`Layer`."""
+        return self.children[0].num_units
+
+    def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
+        """See :class:`Layer`."""
+        return reduce(semiring.mul, below)
+
+    def down(
+        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
+    ) -> list[Value]:
+        """See :class:`Layer`. Products of siblings are taken from both ends: no division."""
+        values = [value for value in below if value is not None]
+        after: list[Value | None] = [None] * len(values)
+        for i in range(len(values) - 2, -1, -1):
+            rest = after[i + 1]
+            after[i] = values[i + 1] if rest is None else semiring.mul(values[i + 1], rest)
+        flows, before = [], flow
+        for value, rest in zip(values, after):
+            flows.append(before if rest is None else semiring.mul(before, rest))
+            before = semiring.mul(before, value)
+        return flows
+
+    @property
+    def down_needs_values(self) -> bool:
+        """See :class:`Layer`."""
+        return len(self.children) > 1
+
+    def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> ProductLayer:
+        """See :class:`Layer`."""
+        return ProductLayer(*children)
+
+
+class SumLayer(Layer):
+    """The units are ``sum_c weights[c] @ children[c]``: weighted sums of the children's units."""
+
+    def __init__(self, children: Sequence[Layer], weights: Sequence[Operator]) -> None:
+        """Give each child its (units, child's units) operator."""
+        if not children or len(children) != len(weights):
+            raise InvalidParameterError(
+                f"a sum layer needs one operator per child, but got {len(children)} children "
+                f"and {len(weights)} operators"
+            )
+        for child, operator in zip(children, weights):
+            if operator.shape != (weights[0].shape[0], child.num_units):
+                raise InvalidParameterError(
+                    f"the weights over a child of {child.num_units} units must have shape "
+                    f"({weights[0].shape[0]}, {child.num_units}), but have {operator.shape}"
+                )
+        self.children = tuple(children)
+        self.weights = tuple(weights)
+
+    @property
+    def num_units(self) -> int:
+        """See :class:`Layer`."""
+        return self.weights[0].shape[0]
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """See :class:`Layer`."""
+        return self.weights
+
+    def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
+        """See :class:`Layer`."""
+        return reduce(
+            semiring.add, (w.matvec(value, semiring) for w, value in zip(self.weights, below))
+        )
+
+    def down(
+        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
+    ) -> list[Value]:
+        """See :class:`Layer`."""
+        return [w.rmatvec(flow, semiring) for w in self.weights]
+
+    def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> SumLayer:
+        """See :class:`Layer`."""
+        return SumLayer(children, [operator_map(w) for w in self.weights])

@@ -1,0 +1,131 @@
+"""Linear operators: what a sum layer multiplies with, and what an input layer looks up."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcgcd.circuits.semirings import LINEAR, Semiring, Value
+from pcgcd.errors import CircuitTooLargeError
+
+__all__ = ["PLAIN", "Operator"]
+
+_DENSE_LIMIT = 1 << 27
+
+# The semiring of a call that names none: ordinary floating-point numbers.
+PLAIN: Any = LINEAR
+
+
+class Operator(ABC):
+    """A non-negative matrix that is applied, never written out.
+
+    A new operator needs three methods: :attr:`shape`, :meth:`matvec` and :meth:`rmatvec`, written
+    with the semiring's operations; :meth:`to` besides, if it holds tensors. The other methods
+    have defaults that may be overridden for speed. :class:`pcgcd.testing.OperatorLaws` checks it.
+    """
+
+    # -- to be implemented --------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(number of rows, number of columns)."""
+
+    @abstractmethod
+    def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
+        """``y[..., i] = sum_j W[i, j] x[..., j]``: (..., columns) to (..., rows)."""
+
+    @abstractmethod
+    def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
+        """``y[..., j] = sum_i W[i, j] x[..., i]``: (..., rows) to (..., columns)."""
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Operator:
+        """The same operator with its tensors elsewhere, or in another floating type."""
+        return self
+
+    # -- what the tensors are -----------------------------------------------------------------
+
+    @property
+    def parts(self) -> tuple[Operator, ...]:
+        """The operators that this one is made of."""
+        return ()
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The floating type of the weights; None when all weights are zero or one."""
+        result: torch.dtype | None = None
+        for part in self.parts:
+            if part.dtype is not None:
+                result = part.dtype if result is None else torch.promote_types(result, part.dtype)
+        return result
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the tensors are; None when there are none."""
+        return next((part.device for part in self.parts if part.device is not None), None)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether some weight wants a gradient."""
+        return any(part.requires_grad for part in self.parts)
+
+    @property
+    def cost(self) -> int:
+        """Multiplications of one ``matvec``; used to choose the cheapest order."""
+        rows, columns = self.shape
+        return rows * columns
+
+    # -- with defaults ------------------------------------------------------------------------
+
+    @property
+    def factors(self) -> tuple[Operator, ...]:
+        """Operators whose composition this is, the outermost first."""
+        return (self,)
+
+    def selection(self, rows: Tensor) -> Tensor | None:
+        """For an operator whose rows are unit vectors: the column of each; otherwise None."""
+        return None
+
+    def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
+        """The given rows, (number of indices, columns)."""
+        return self.rmatvec(self._unit_vectors(index, self.shape[0], semiring), semiring)
+
+    def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
+        """The given columns, (number of indices, rows)."""
+        return self.matvec(self._unit_vectors(index, self.shape[1], semiring), semiring)
+
+    def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
+        """The sum over all columns, (1, rows): an emission with its token summed out."""
+        return self.matvec(
+            semiring.lift(torch.ones(1, self.shape[1], device=self.device)), semiring
+        )
+
+    def to_dense(self, dtype: torch.dtype | None = None) -> Tensor:
+        """The matrix written out, (rows, columns): for tests, pictures and small exports."""
+        rows, columns = self.shape
+        if rows * columns > _DENSE_LIMIT:
+            raise CircuitTooLargeError(
+                f"a {rows} x {columns} operator has {rows * columns:,} entries, over the limit "
+                f"of {_DENSE_LIMIT:,} for writing one out; use matvec, rows or columns instead"
+            )
+        dtype = dtype or self.dtype or torch.get_default_dtype()
+        index = torch.arange(columns, device=self.device)
+        return self.columns(index, LINEAR.with_dtype(dtype)).mT.contiguous()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """So that ``numpy.asarray`` works, within the limit of :meth:`to_dense`."""
+        return self.to_dense().detach().cpu().numpy().astype(dtype or np.float64)
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"{type(self).__name__}({rows} x {columns})"
+
+    @staticmethod
+    def _unit_vectors(index: Tensor, size: int, semiring: Semiring[Value]) -> Value:
+        return semiring.lift(torch.nn.functional.one_hot(index, size))

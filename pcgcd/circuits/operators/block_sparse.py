@@ -1,0 +1,90 @@
+"""Dense blocks on a sparse pattern: how pyjuice stores its sum weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pcgcd.circuits.operators.base import PLAIN, Operator
+from pcgcd.circuits.semirings import Semiring, Value
+from pcgcd.errors import InvalidParameterError
+
+__all__ = ["BlockSparse"]
+
+
+class BlockSparse(Operator):
+    """Block k, of shape (r, c), stands at block row ``row[k]`` and block column ``column[k]``."""
+
+    def __init__(
+        self, row: Tensor, column: Tensor, blocks: Tensor, num_blocks: tuple[int, int]
+    ) -> None:
+        """Hold blocks (number of blocks, r, c) and their places in a grid of ``num_blocks``."""
+        if blocks.dim() != 3 or not len(blocks) == len(row) == len(column):
+            raise InvalidParameterError(
+                f"expected blocks of shape (K, r, c) with K places, but got shape "
+                f"{tuple(blocks.shape)} with {len(row)} rows and {len(column)} columns"
+            )
+        self.row, self.column, self.blocks = row, column, blocks
+        self.num_blocks = num_blocks
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """See :class:`Operator`."""
+        return (
+            self.num_blocks[0] * self.blocks.shape[1],
+            self.num_blocks[1] * self.blocks.shape[2],
+        )
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """See :class:`Operator`."""
+        return self.blocks.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """See :class:`Operator`."""
+        return self.blocks.device
+
+    @property
+    def requires_grad(self) -> bool:
+        """See :class:`Operator`."""
+        return self.blocks.requires_grad
+
+    @property
+    def cost(self) -> int:
+        """See :class:`Operator`."""
+        return self.blocks.numel()
+
+    def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
+        """See :class:`Operator`."""
+        return self._apply(x, self.blocks, self.column, self.row, 0, semiring)
+
+    def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
+        """See :class:`Operator`."""
+        return self._apply(x, self.blocks.mT, self.row, self.column, 1, semiring)
+
+    def _apply(
+        self,
+        x: Value,
+        blocks: Tensor,
+        source: Tensor,
+        target: Tensor,
+        axis: int,
+        semiring: Semiring[Value],
+    ) -> Value:
+        message = semiring.unflatten(x, self.num_blocks[1 - axis], blocks.shape[2])
+        message = semiring.swap(semiring.gather(semiring.swap(message), source))
+        message = semiring.swap(semiring.matmul(message, blocks))  # (..., r, K)
+        message = semiring.scatter(message, target, self.num_blocks[axis])
+        return semiring.flatten(semiring.swap(message))
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> BlockSparse:
+        """See :class:`Operator`."""
+        return BlockSparse(
+            self.row.to(device),
+            self.column.to(device),
+            self.blocks.to(device=device, dtype=dtype),
+            self.num_blocks,
+        )

@@ -1,0 +1,36 @@
+"""What circuits can be asked. ``docs/queries.md`` has the table of properties and costs."""
+
+from __future__ import annotations
+
+from pcgcd.circuits.queries.counts import expected_token_counts, unit_posteriors
+from pcgcd.circuits.queries.evidence import MISSING
+from pcgcd.circuits.queries.likelihood import (
+    log_conditional,
+    log_marginal,
+    log_partition,
+    log_prob,
+    log_value,
+    next_token_log_probs,
+    partition,
+    token_marginals,
+    value,
+)
+from pcgcd.circuits.queries.traces import BestPath, best_path, sample
+
+__all__ = [
+    "MISSING",
+    "BestPath",
+    "best_path",
+    "expected_token_counts",
+    "log_conditional",
+    "log_marginal",
+    "log_partition",
+    "log_prob",
+    "log_value",
+    "next_token_log_probs",
+    "partition",
+    "sample",
+    "token_marginals",
+    "unit_posteriors",
+    "value",
+]

@@ -1,0 +1,172 @@
+"""Walking down a circuit, choosing one term of every sum: samples and best paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
+from pcgcd.circuits.queries.evidence import MISSING, Evidence, read_evidence
+from pcgcd.circuits.queries.passes import upward
+from pcgcd.circuits.queries.requirements import no_mass, require_tractable
+from pcgcd.circuits.semirings import MAXIMUM, REAL, Scaled, Semiring, Value
+from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError, StructuralPropertyError
+
+if TYPE_CHECKING:
+    from pcgcd.circuits.circuit import Circuit
+
+__all__ = ["BestPath", "best_path", "sample"]
+
+_CHUNK = 1 << 24
+
+
+class _Trace(NamedTuple):
+    tokens: Tensor  # (rows, n)
+    units: Tensor  # (rows, n)
+
+
+def _walk(
+    circuit: Circuit,
+    values: dict[Layer, Value],
+    evidence: Evidence,
+    rows: Tensor,
+    semiring: Semiring[Value],
+    choose: Callable[[Value], Tensor],
+) -> _Trace:
+    """One walk from the root for each entry of ``rows`` (a row of the evidence).
+
+    ``choose`` picks an index along the last axis of an array of weights. At a sum it picks one
+    child unit, at a product it follows all children, at an input it picks a missing token.
+    """
+    device = evidence.tokens.device
+    tokens = evidence.tokens[rows].clone()
+    units = torch.zeros_like(tokens)
+    # The unit of each layer that each walk goes through; -1 where it does not pass.
+    taken: dict[Layer, Tensor] = {
+        circuit.root: torch.zeros(len(rows), dtype=torch.long, device=device)
+    }
+
+    def visit(layer: Layer, unit: Tensor, walks: Tensor) -> None:
+        if layer not in taken:
+            taken[layer] = torch.full((len(rows),), -1, dtype=torch.long, device=device)
+        taken[layer][walks] = unit
+
+    for layer in reversed(circuit.layers):
+        if layer not in taken:
+            continue
+        walks = (taken[layer] >= 0).nonzero().flatten()
+        unit = taken.pop(layer)[walks]
+        if isinstance(layer, InputLayer):
+            column = evidence.column[layer.variable]
+            units[walks, column] = unit
+            missing = tokens[walks, column] == MISSING
+            free, free_unit = walks[missing], unit[missing]
+            for part, part_unit in _chunks(free, free_unit, width=layer.num_tokens):
+                tokens[part, column] = choose(layer.emission.rows(part_unit, semiring))
+        elif isinstance(layer, ProductLayer):
+            for child in layer.children:
+                visit(child, unit, walks)
+        elif isinstance(layer, SumLayer):
+            sizes = [child.num_units for child in layer.children]
+            for part, part_unit in _chunks(walks, unit, width=sum(sizes)):
+                terms = [
+                    semiring.mul(
+                        w.rows(part_unit, semiring), _rows(values[child], rows[part], semiring)
+                    )
+                    for w, child in zip(layer.weights, layer.children)
+                ]
+                index = choose(semiring.concat(terms) if len(terms) > 1 else terms[0])
+                for child, size in zip(layer.children, sizes):
+                    here = (index >= 0) & (index < size)
+                    visit(child, index[here], part[here])
+                    index = index - size
+        else:
+            raise StructuralPropertyError(
+                f"sampling and best paths know input, product and sum layers, not {layer!r}"
+            )
+    return _Trace(tokens, units)
+
+
+def _chunks(walks: Tensor, units: Tensor, width: int) -> list[tuple[Tensor, Tensor]]:
+    if not len(walks):
+        return []
+    size = max(1, _CHUNK // max(1, width))
+    return list(zip(walks.split(size), units.split(size)))
+
+
+def _rows(value: Value, rows: Tensor, semiring: Semiring[Value]) -> Value:
+    return value if semiring.shape(value)[0] == 1 else semiring.take_rows(value, rows)
+
+
+def _draw(weights: Scaled, generator: torch.Generator | None) -> Tensor:
+    """One index per row with probability proportional to its weight; never one of weight zero."""
+    plain = REAL.normalised(weights).double()
+    cumulative = plain.cumsum(-1)
+    total = cumulative[:, -1:]
+    uniform = torch.rand(
+        len(plain), 1, dtype=torch.float64, device=plain.device, generator=generator
+    )
+    # Strictly below the total, so that the first larger entry exists and has positive weight.
+    target = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(cumulative, target, right=True).squeeze(-1)
+
+
+def sample(
+    circuit: Circuit,
+    num_samples: int,
+    evidence: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Draws from ``p(x | evidence)``: (num_samples, n), or (batch, num_samples, n)."""
+    require_tractable(circuit, "sample")
+    if num_samples < 0:
+        raise InvalidParameterError(f"the number of samples must not be negative: {num_samples}")
+    batched = evidence is not None and evidence.dim() == 2
+    rows_given = evidence if evidence is None or batched else evidence.unsqueeze(0)
+    known = read_evidence(circuit, rows_given)
+    real = REAL.with_dtype(circuit.dtype)
+    with torch.no_grad():
+        values = upward(circuit, known, real)
+        if not bool((values[circuit.root].mantissa > 0).all()):
+            if evidence is None:
+                raise no_mass(circuit)
+            raise ImpossibleEvidenceError("the evidence has probability zero: nothing to sample")
+        rows = torch.arange(known.batch_size, device=circuit.device).repeat_interleave(num_samples)
+        trace = _walk(circuit, values, known, rows, real, lambda w: _draw(w, generator))
+    shape = (known.batch_size, num_samples, circuit.num_variables)
+    return trace.tokens.reshape(shape if batched else shape[1:])
+
+
+class BestPath(NamedTuple):
+    """The heaviest path through a circuit.
+
+    Attributes:
+        tokens: The string: observed tokens, and the path's own where they were missing (batch, n).
+        units: The unit of each variable's input layer on the path (batch, n); for an HMM the
+            hidden states, for an automaton the edges.
+        log_weight: Logarithm of the path's weight (batch,).
+    """
+
+    tokens: Tensor
+    units: Tensor
+    log_weight: Tensor
+
+
+def best_path(circuit: Circuit, evidence: Tensor) -> BestPath:
+    """``argmax`` over paths (and missing tokens) of the weight: Viterbi on any circuit."""
+    require_tractable(circuit, "best_path")
+    known = read_evidence(circuit, evidence)
+    maximum = MAXIMUM.with_dtype(circuit.dtype)
+    with torch.no_grad():
+        values = upward(circuit, known, maximum)
+        log_weight = values[circuit.root].reshape(-1).expand(known.batch_size)
+        if bool((log_weight == float("-inf")).any()):
+            raise ImpossibleEvidenceError(
+                "some row of the evidence has probability zero, so there is no path through it"
+            )
+        rows = torch.arange(known.batch_size, device=circuit.device)
+        trace = _walk(circuit, values, known, rows, maximum, lambda w: w.argmax(-1))
+    return BestPath(trace.tokens, trace.units, log_weight)

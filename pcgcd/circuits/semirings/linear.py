@@ -1,0 +1,50 @@
+"""Plain non-negative reals, without protection against underflow."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from pcgcd.circuits.semirings.tensors import TensorSemiring, contract
+
+__all__ = ["Linear"]
+
+
+class Linear(TensorSemiring):
+    """Floating-point numbers as they are: for weights and for short sums, not for long products.
+
+    This is what an operator's ``matvec`` uses when no semiring is named.
+    """
+
+    def lift(self, weights: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return weights.to(self.dtype)
+
+    def to_log(self, x: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return safe_log(x)
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x * y
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x + y
+
+    def sum(self, x: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x.sum(-1)
+
+    def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
+        """See :class:`Semiring`."""
+        return contract(x, weights.to(x.dtype))
+
+    def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
+        """See :class:`Semiring`."""
+        return x.new_zeros((*x.shape[:-1], size)).index_add(-1, index, x)
+
+
+def safe_log(x: Tensor) -> Tensor:
+    """The logarithm, -inf at zero, with a zero (not undefined) gradient there."""
+    positive = x > 0
+    return x.where(positive, x.new_ones(())).log().where(positive, x.new_tensor(float("-inf")))

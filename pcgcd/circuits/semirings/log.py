@@ -1,0 +1,67 @@
+"""Logarithms of non-negative reals: sums become log-sum-exp, products become sums."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pcgcd.circuits.semirings.linear import safe_log
+from pcgcd.circuits.semirings.rescue import entry_chunks, lost_entries
+from pcgcd.circuits.semirings.tensors import TensorSemiring, contract
+
+__all__ = ["Log"]
+
+
+def _finite(shift: Tensor) -> Tensor:
+    """A row of zeros has the shift -inf: replace it by 0, which leaves -inf entries alone."""
+    return torch.where(torch.isinf(shift), torch.zeros_like(shift), shift).detach()
+
+
+class Log(TensorSemiring):
+    """Log space; zero is exactly -inf."""
+
+    def lift(self, weights: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return safe_log(weights.to(self.dtype))
+
+    def to_log(self, x: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x + y
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return self.sum(torch.stack(torch.broadcast_tensors(x, y), dim=-1))
+
+    def sum(self, x: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        shift = _finite(x.amax(-1, keepdim=True))
+        return safe_log((x - shift).exp().sum(-1)) + shift.squeeze(-1)
+
+    def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
+        """See :class:`Semiring`."""
+        weights = weights.to(self.dtype)
+        shift = _finite(x.amax(-1, keepdim=True))
+        row = (x - shift).exp()
+        y = contract(row, weights)
+        lost = None if positive else lost_entries(row, x > float("-inf"), y, weights)
+        result = safe_log(y) + shift
+        if lost is None:
+            return result
+        for entries in entry_chunks(lost, weights.shape[-1]):
+            where = entries.unbind(-1)
+            rows, columns = where[:-1], where[-1]
+            pick = (columns,) if weights.dim() == 2 else (rows[-1], columns)
+            result = result.index_put(where, self.sum(x[rows] + self.lift(weights[pick])))
+        return result
+
+    def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
+        """See :class:`Semiring`."""
+        shift = x.detach().new_full((*x.shape[:-1], size), float("-inf"))
+        shift = _finite(shift.scatter_reduce(-1, index.expand(x.shape), x.detach(), "amax"))
+        plain = (x - shift.index_select(-1, index)).exp()
+        total = x.new_zeros(shift.shape).index_add(-1, index, plain)
+        return safe_log(total) + shift

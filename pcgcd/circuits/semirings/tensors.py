@@ -1,0 +1,57 @@
+"""The plumbing shared by semirings whose elements are plain tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pcgcd.circuits.semirings.base import Semiring
+
+__all__ = ["TensorSemiring", "broadcast_concat", "contract"]
+
+
+def contract(x: Tensor, weights: Tensor) -> Tensor:
+    """The real product of :meth:`Semiring.matmul`, for (I, J) or (B, I, J) weights."""
+    if weights.dim() == 2:
+        return x @ weights.mT
+    return torch.einsum("...bj,bij->...bi", x, weights)
+
+
+def broadcast_concat(parts: Sequence[Tensor]) -> Tensor:
+    """Concatenate along the last axis after broadcasting the others."""
+    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return torch.cat([part.expand(*batch, part.shape[-1]) for part in parts], dim=-1)
+
+
+class TensorSemiring(Semiring[Tensor]):
+    """A semiring on plain tensors: everything that only moves elements."""
+
+    def gather(self, x: Tensor, index: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x.index_select(-1, index)
+
+    def take_rows(self, x: Tensor, index: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x.index_select(0, index)
+
+    def where(self, mask: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return torch.where(mask, x, y)
+
+    def concat(self, parts: Sequence[Tensor]) -> Tensor:
+        """See :class:`Semiring`."""
+        return broadcast_concat(parts)
+
+    def shape(self, x: Tensor) -> tuple[int, ...]:
+        """See :class:`Semiring`."""
+        return tuple(x.shape)
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """See :class:`Semiring`."""
+        return x.reshape(tuple(shape))
+
+    def swap(self, x: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return x.transpose(-1, -2)
