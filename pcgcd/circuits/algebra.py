@@ -38,8 +38,6 @@ __all__ = [
     "scale",
 ]
 
-_TRIAL_LENGTH = 3
-
 
 class _Family(CircuitLike):
     """A circuit for every length that is combined from others, length by length."""
@@ -150,7 +148,7 @@ def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> b
     try:
         product = circuit_product(a, b, partial=partial)
         if isinstance(product, FamilyProduct):
-            product.unroll(_TRIAL_LENGTH)
+            product.sample_graph()
     except PcgcdError:
         return False
     return True

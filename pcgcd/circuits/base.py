@@ -9,12 +9,16 @@ import torch
 from torch import Tensor
 
 from pcgcd.circuits import queries
+from pcgcd.circuits.queries import DEFAULT
+from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
 
 __all__ = ["CircuitLike"]
+
+_SHORT = 3
 
 
 class CircuitLike(ABC):
@@ -38,6 +42,10 @@ class CircuitLike(ABC):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> CircuitLike:
         """The same circuit with its tensors elsewhere, or in another floating type."""
+
+    def sample_graph(self) -> Circuit:
+        """A layered graph that shows the structure: of a circuit for every length, a short one."""
+        return self.unroll(None if self._has_fixed_length else _SHORT)
 
     @property
     def is_indicator(self) -> bool:
@@ -78,6 +86,18 @@ class CircuitLike(ABC):
                 f"expected tokens of shape (batch, length), but got {tuple(x.shape)}"
             )
         return self.unroll(x.shape[1] if length is None else length)
+
+    def value(self, x: Tensor, semiring: Semiring[Value] = DEFAULT) -> Value:
+        """The values of x (batch, n) in any semiring, missing tokens (-1) summed out."""
+        return queries.value(self._unroll_for(x), x, semiring)
+
+    def partition(self, length: int | None = None, semiring: Semiring[Value] = DEFAULT) -> Value:
+        """The sum of the values over all strings in any semiring, (1,).
+
+        In ``BOOLEAN``: is there a string? In ``COUNTING``, of an automaton: how many paths are
+        there? In ``MAXIMUM``: the weight of the best path.
+        """
+        return queries.value(self.unroll(length), None, semiring)
 
     def log_value(self, x: Tensor) -> Tensor:
         """Logarithms of the circuit's values on x (batch, n); -inf where the value is zero."""

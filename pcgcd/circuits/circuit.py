@@ -12,6 +12,7 @@ from pcgcd.circuits import display
 from pcgcd.circuits.base import CircuitLike
 from pcgcd.circuits.layers import InputLayer, Layer
 from pcgcd.circuits.operators import Operator
+from pcgcd.circuits.properties import first_undecomposable, first_unsmooth
 from pcgcd.circuits.scope import Scope
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
@@ -140,6 +141,11 @@ class Circuit(CircuitLike):
                 if operator.device is not None:
                     return operator.device
         return torch.device("cpu")
+
+    @cached_property
+    def is_tractable(self) -> bool:
+        """Whether it is smooth and decomposable, so that sums over tokens are exact."""
+        return first_unsmooth(self) is None and first_undecomposable(self) is None
 
     @property
     def _has_fixed_length(self) -> bool:

@@ -38,6 +38,7 @@ def multiply_sums(left: SumLayer, right: SumLayer, run: Multiplication) -> Reque
 
 
 @product_rule(SumLayer, Layer)
+@product_rule(SumLayer, ProductLayer)
 def multiply_sum_with_any(left: SumLayer, right: Layer, run: Multiplication) -> Requests:
     """(sum_i U_i a_i) ⊗ b = sum_i (U_i ⊗ 1)(a_i ⊗ b)."""
     children = []
@@ -48,6 +49,7 @@ def multiply_sum_with_any(left: SumLayer, right: Layer, run: Multiplication) -> 
 
 
 @product_rule(Layer, SumLayer)
+@product_rule(ProductLayer, SumLayer)
 def multiply_any_with_sum(left: Layer, right: SumLayer, run: Multiplication) -> Requests:
     """A ⊗ (sum_j W_j b_j) = sum_j (1 ⊗ W_j)(a ⊗ b_j)."""
     children = []
@@ -69,8 +71,8 @@ def multiply_products(left: Layer, right: Layer, run: Multiplication) -> Request
     groups = _groups(_parts(left), _parts(right))
     if groups is None:
         groups = _groups(_parts(left, deep=True), _parts(right, deep=True))
-    if groups is None:
-        raise incompatible(left, right)
+    if groups is None or (len(groups) == 1 and max(map(len, groups[0])) > 1):
+        raise incompatible(left, right)  # no division in common, so nothing to descend into
     factors = []
     for a, b in groups:
         if a and b:

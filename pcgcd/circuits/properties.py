@@ -8,6 +8,7 @@ from pcgcd.circuits.layers import Layer, ProductLayer, SumLayer
 from pcgcd.circuits.scope import Scope
 
 if TYPE_CHECKING:
+    from pcgcd.circuits.base import CircuitLike
     from pcgcd.circuits.circuit import Circuit
 
 __all__ = ["first_undecomposable", "first_unsmooth", "is_decomposable", "is_smooth"]
@@ -33,11 +34,11 @@ def first_undecomposable(circuit: Circuit) -> Layer | None:
     return None
 
 
-def is_smooth(circuit: Circuit) -> bool:
+def is_smooth(circuit: CircuitLike) -> bool:
     """Whether the children of every sum have one scope: needed to sum out variables."""
-    return first_unsmooth(circuit) is None
+    return first_unsmooth(circuit.sample_graph()) is None
 
 
-def is_decomposable(circuit: Circuit) -> bool:
+def is_decomposable(circuit: CircuitLike) -> bool:
     """Whether the children of every product share no variable: sums then pass through products."""
-    return first_undecomposable(circuit) is None
+    return first_undecomposable(circuit.sample_graph()) is None

@@ -65,7 +65,7 @@ class _HiddenMarkovChain(Chain):
         if self.initial.shape != (num_hidden,) or self.emission.dim() != 2:
             raise InvalidParameterError(
                 "an HMM needs an initial vector (H,) and an emission matrix (H, V), but got "
-                f"{tuple(self.initial.shape)} and {tuple(self.emission.shape)} with H = {num_hidden}"
+                f"{tuple(self.initial.shape)} and {tuple(self.emission.shape)}; H is {num_hidden}"
             )
         if self.emission.shape[0] != num_hidden or num_hidden < 1:
             raise InvalidParameterError(

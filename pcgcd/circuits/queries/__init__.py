@@ -5,19 +5,20 @@ from __future__ import annotations
 from pcgcd.circuits.queries.counts import expected_token_counts, unit_posteriors
 from pcgcd.circuits.queries.evidence import MISSING
 from pcgcd.circuits.queries.likelihood import (
+    DEFAULT,
     log_conditional,
     log_marginal,
     log_partition,
     log_prob,
     log_value,
     next_token_log_probs,
-    partition,
     token_marginals,
     value,
 )
 from pcgcd.circuits.queries.traces import BestPath, best_path, sample
 
 __all__ = [
+    "DEFAULT",
     "MISSING",
     "BestPath",
     "best_path",
@@ -28,7 +29,6 @@ __all__ = [
     "log_prob",
     "log_value",
     "next_token_log_probs",
-    "partition",
     "sample",
     "token_marginals",
     "unit_posteriors",

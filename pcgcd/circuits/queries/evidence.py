@@ -66,7 +66,8 @@ def read_evidence(circuit: Circuit, tokens: Tensor | None) -> Evidence:
         column = wrong.index(True)
         raise VocabularyMismatchError(
             f"tokens of variable {circuit.variables[column]} must lie in "
-            f"0..{int(sizes[column]) - 1} (or be -1 for missing), but {sorted(set(tokens[:, column].tolist()))} were given"
+            f"0..{int(sizes[column]) - 1} (or be -1 for missing), but "
+            f"{sorted(set(tokens[:, column].tolist()))[:10]} were given"
         )
     columns = {variable: column for column, variable in enumerate(circuit.variables)}
     return Evidence(tokens, some, every, columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,19 +18,22 @@ if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
 
 __all__ = [
+    "DEFAULT",
     "log_conditional",
     "log_marginal",
     "log_partition",
     "log_prob",
     "log_value",
     "next_token_log_probs",
-    "partition",
     "token_marginals",
     "value",
 ]
 
+# The semiring of a call that names none.
+DEFAULT: Any = REAL
 
-def value(circuit: Circuit, x: Tensor | None, semiring: Semiring[Value] = REAL) -> Value:  # type: ignore[assignment]
+
+def value(circuit: Circuit, x: Tensor | None, semiring: Semiring[Value] = DEFAULT) -> Value:
     """The root's value (batch,) in any semiring, missing tokens summed out."""
     semiring = semiring.with_dtype(circuit.dtype)
     evidence = read_evidence(circuit, x)
@@ -44,11 +47,6 @@ def _value(circuit: Circuit, evidence: Evidence, semiring: Semiring[Value]) -> V
     if semiring.shape(root)[0] != evidence.batch_size:  # nothing was observed: one row for all
         root = semiring.take_rows(root, evidence.tokens.new_zeros(evidence.batch_size))
     return semiring.reshape(root, (evidence.batch_size,))
-
-
-def partition(circuit: Circuit, semiring: Semiring[Value] = REAL) -> Value:  # type: ignore[assignment]
-    """The sum of the values over all strings, in any semiring, (1,)."""
-    return value(circuit, None, semiring)
 
 
 def _read_complete(circuit: Circuit, x: Tensor, query: str) -> Evidence:
@@ -70,11 +68,11 @@ def log_value(circuit: Circuit, x: Tensor) -> Tensor:
 
 def log_partition(circuit: Circuit) -> Tensor:
     """Logarithm of the sum of the values over all strings."""
-    return REAL.with_dtype(circuit.dtype).to_log(partition(circuit))[0]
+    return REAL.with_dtype(circuit.dtype).to_log(value(circuit, None, REAL))[0]
 
 
 def _positive_partition(circuit: Circuit, real: Real) -> Scaled:
-    mass: Scaled = partition(circuit, real)
+    mass = value(circuit, None, real)
     if not bool(mass.mantissa[0] > 0):
         raise no_mass(circuit)
     return mass

@@ -15,6 +15,8 @@ __all__ = ["no_mass", "require_tractable"]
 
 def require_tractable(circuit: Circuit, query: str) -> None:
     """Raise unless the circuit is smooth and decomposable, as every sum over tokens needs."""
+    if circuit.is_tractable:
+        return
     layer = first_unsmooth(circuit)
     if layer is not None:
         raise StructuralPropertyError(

@@ -1,0 +1,125 @@
+"""Hidden Markov models."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from pcgcd import HMM, MonarchHMM
+from pcgcd.errors import InvalidParameterError, StructuralPropertyError
+
+A, B, PI = (
+    torch.tensor([[0.9, 0.1], [0.2, 0.8]]),
+    torch.tensor([[0.7, 0.3, 0.0], [0.1, 0.4, 0.5]]),
+    torch.tensor([0.4, 0.6]),
+)
+
+
+def random_monarch() -> MonarchHMM:
+    generator = torch.Generator().manual_seed(0)
+
+    def rows(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, dtype=torch.float64).softmax(-1)
+
+    return MonarchHMM(rows(6), rows(2, 3, 3), rows(3, 2, 2), rows(6, 3))
+
+
+def test_a_value_is_the_sum_over_hidden_paths() -> None:
+    hmm = HMM(PI, A, B)
+    for x in itertools.product(range(3), repeat=3):
+        total = 0.0
+        for z in itertools.product(range(2), repeat=3):
+            weight = PI[z[0]] * B[z[0], x[0]]
+            for t in (1, 2):
+                weight = weight * A[z[t - 1], z[t]] * B[z[t], x[t]]
+            total += float(weight)
+        assert hmm.log_value(torch.tensor([x])).exp().item() == pytest.approx(total, rel=1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 100])
+def test_the_values_of_one_length_sum_to_one(length: int) -> None:
+    assert HMM(PI, A, B).log_partition(length).item() == pytest.approx(0, abs=1e-5)
+    assert random_monarch().log_partition(length).item() == pytest.approx(0, abs=1e-9)
+
+
+def test_a_monarch_hmm_equals_its_dense_form() -> None:
+    monarch = random_monarch()
+    dense = monarch.to_dense()
+    torch.testing.assert_close(dense.transition.sum(-1), torch.ones(6, dtype=torch.float64))
+    x = torch.tensor(list(itertools.product(range(3), repeat=3)))
+    torch.testing.assert_close(monarch.log_value(x), dense.log_value(x))
+
+
+def test_viterbi_finds_the_heaviest_hidden_path() -> None:
+    hmm = HMM(PI, A, B)
+    x = torch.tensor(list(itertools.product(range(3), repeat=4)))
+    possible = hmm.log_value(x) > -torch.inf
+    best = hmm.best_path(x[possible])
+    for row, units, log_weight in zip(x[possible], best.units, best.log_weight):
+        weights = {}
+        for z in itertools.product(range(2), repeat=4):
+            weight = PI[z[0]] * B[z[0], row[0]]
+            for t in range(1, 4):
+                weight = weight * A[z[t - 1], z[t]] * B[z[t], row[t]]
+            weights[z] = float(weight)
+        assert log_weight.exp().item() == pytest.approx(max(weights.values()), rel=1e-5)
+        assert weights[tuple(units.tolist())] == pytest.approx(max(weights.values()), rel=1e-5)
+
+
+def test_unit_posteriors_are_those_of_forward_and_backward() -> None:
+    hmm = HMM(PI, A, B).to(dtype=torch.float64)
+    x = [0, 2, 1]
+    joint = torch.zeros(2, 2, 2, dtype=torch.float64)
+    for z in itertools.product(range(2), repeat=3):
+        weight = PI[z[0]] * B[z[0], x[0]]
+        for t in (1, 2):
+            weight = weight * A[z[t - 1], z[t]] * B[z[t], x[t]]
+        joint[z] = weight
+    joint = joint / joint.sum()
+    posteriors = hmm.unit_posteriors(torch.tensor([x]))
+    for t, posterior in enumerate(posteriors):
+        others = [axis for axis in range(3) if axis != t]
+        torch.testing.assert_close(posterior[0], joint.sum(others), rtol=1e-5, atol=0)
+
+
+def test_an_hmm_is_read_back_from_its_circuit() -> None:
+    hmm = HMM(PI, A, B)
+    again = HMM.from_circuit(hmm.unroll(4))
+    for name in ("initial", "transition", "emission"):
+        assert torch.equal(getattr(again, name), getattr(hmm, name))
+    with pytest.raises(StructuralPropertyError, match="no transition"):
+        HMM.from_circuit(hmm.unroll(1))
+    with pytest.raises(StructuralPropertyError):
+        HMM.from_circuit((hmm * hmm).unroll(3) + hmm.unroll(3))
+
+
+def test_random_is_reproducible_and_normalised() -> None:
+    first, second = (HMM.random(4, 9, generator=torch.Generator().manual_seed(3)) for _ in "ab")
+    assert torch.equal(first.emission, second.emission)
+    torch.testing.assert_close(first.transition.sum(-1), torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("pi", "a", "b", "message"),
+    [
+        (PI[:1], A, B, r"must have shape \(1, 1\)|rows"),
+        (PI, A[:1], B, r"must have shape \(2, 2\)"),
+        (PI, A, B[:1], "1 rows"),
+        (PI, A, B[0], r"\(H, V\)"),
+        (PI * 2, A, B, "initial must sum to 1"),
+        (PI, A.log(), B, "not logarithms"),
+        (PI, A, B * float("nan"), "negative or undefined"),
+        (PI, A, B * 0, "emission must sum to 1"),
+    ],
+)
+def test_bad_parameters_get_a_clear_error(pi: Tensor, a: Tensor, b: Tensor, message: str) -> None:
+    with pytest.raises(InvalidParameterError, match=message):
+        HMM(pi, a, b)
+
+
+def test_unnormalised_weights_on_request() -> None:
+    hmm = HMM(PI * 2, A, B, validate=False)
+    assert hmm.log_partition(3).exp().item() == pytest.approx(2.0, rel=1e-5)

@@ -1,0 +1,78 @@
+"""Imports point down only: a lower part of the library knows nothing of a higher one."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pcgcd
+
+ROOT = Path(pcgcd.__file__).parent
+
+# From the bottom up; what stands in one row does not import each other.
+LEVELS = [
+    ["errors"],
+    ["circuits"],
+    ["automata", "hmm"],
+    ["testing", "viz"],
+    ["demo"],
+    ["cli"],
+    ["__main__"],
+]
+LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+
+
+def part(path: Path) -> str:
+    relative = path.relative_to(ROOT)
+    return relative.parts[0].removesuffix(".py")
+
+
+def imported_parts(path: Path) -> set[str]:
+    parts = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            names = [node.module]
+            if node.module == "pcgcd":
+                names = [f"pcgcd.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        parts |= {name.split(".")[1] for name in names if name.startswith("pcgcd.")}
+    return parts
+
+
+def test_every_part_has_a_level() -> None:
+    found = {part(path) for path in ROOT.rglob("*.py")} - {"__init__"}
+    assert found <= set(LEVEL), f"give {found - set(LEVEL)} a place in LEVELS"
+
+
+def test_imports_point_down_only() -> None:
+    for path in ROOT.rglob("*.py"):
+        own = part(path)
+        if own == "__init__":
+            continue
+        for other in imported_parts(path) - {own}:
+            if other not in LEVEL:  # a name of the package itself, such as HMM
+                other = _home(other)
+            assert LEVEL[other] < LEVEL[own], f"{path.relative_to(ROOT)} imports {other}"
+
+
+def _home(name: str) -> str:
+    """The part that a name exported by the package comes from."""
+    value = getattr(pcgcd, name)
+    if isinstance(value, str):  # __version__
+        return "errors"
+    return str(value.__module__).split(".")[1]
+
+
+def test_importing_the_package_is_light() -> None:
+    """pyjuice takes seconds to import, matplotlib and networkx are for pictures only."""
+    code = "import sys, pcgcd; print([m for m in ('pyjuice', 'matplotlib', 'networkx', 'numba', "
+    code += "'transformers') if m in sys.modules])"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
