@@ -35,6 +35,7 @@ from pcgcd.circuits.operators import (
 )
 from pcgcd.circuits.product import Multiplication, product_rule
 from pcgcd.circuits.properties import is_decomposable, is_smooth
+from pcgcd.circuits.pyjuice import PyjuiceExport, compile_pyjuice, from_pyjuice, to_pyjuice
 from pcgcd.circuits.queries import MISSING, BestPath
 from pcgcd.circuits.scope import Scope
 
@@ -60,13 +61,16 @@ __all__ = [
     "Multiplication",
     "Operator",
     "ProductLayer",
+    "PyjuiceExport",
     "RowwiseKronecker",
     "Scope",
     "SumLayer",
     "circuit_product",
+    "compile_pyjuice",
     "compose",
     "condition",
     "expectation",
+    "from_pyjuice",
     "is_compatible",
     "is_decomposable",
     "is_smooth",
@@ -78,4 +82,5 @@ __all__ = [
     "product_rule",
     "rowwise_kronecker",
     "scale",
+    "to_pyjuice",
 ]

@@ -9,15 +9,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.semirings import LINEAR, Semiring, Value
+from pcgcd.circuits.semirings import LINEAR, Linear, Semiring, Value
 from pcgcd.errors import CircuitTooLargeError
 
 __all__ = ["PLAIN", "Operator"]
 
 _DENSE_LIMIT = 1 << 27
 
-# The semiring of a call that names none: ordinary floating-point numbers.
-PLAIN: Any = LINEAR
+
+class _Plain(Linear):
+    """Ordinary numbers, in the widest floating type that takes part."""
+
+    def lift(self, weights: Tensor) -> Tensor:
+        """See :class:`Semiring`."""
+        return weights if weights.is_floating_point() else weights.to(self.dtype)
+
+    def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
+        """See :class:`Semiring`."""
+        return super().matmul(x.to(torch.promote_types(x.dtype, weights.dtype)), weights)
+
+
+# The semiring of a call that names none.
+PLAIN: Any = _Plain()
 
 
 class Operator(ABC):

@@ -38,7 +38,7 @@ class BlockSparse(Operator):
     @property
     def dtype(self) -> torch.dtype | None:
         """See :class:`Operator`."""
-        return self.blocks.dtype
+        return self.blocks.dtype if self.blocks.is_floating_point() else None
 
     @property
     def device(self) -> torch.device:
@@ -82,6 +82,7 @@ class BlockSparse(Operator):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> BlockSparse:
         """See :class:`Operator`."""
+        dtype = dtype if self.blocks.is_floating_point() else None
         return BlockSparse(
             self.row.to(device),
             self.column.to(device),

@@ -55,8 +55,9 @@ class Dense(Operator):
         weights = self.weights.detach()
         if not weights.is_floating_point() or not weights.numel():
             return False
-        floor = max(weights.shape) * torch.finfo(weights.dtype).tiny * 1e8
-        return bool(weights.amin() > weights.amax() * floor)
+        info = torch.finfo(weights.dtype)
+        floor = 10 * max(weights.shape) * info.tiny / info.eps
+        return bool(weights.amin() > weights.amax().clamp(min=1) * floor)
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
         """See :class:`Operator`."""

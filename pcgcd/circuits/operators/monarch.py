@@ -46,7 +46,8 @@ class Monarch(Operator):
     @property
     def dtype(self) -> torch.dtype | None:
         """See :class:`Operator`."""
-        return torch.promote_types(self.left.dtype, self.right.dtype)
+        dtype = torch.promote_types(self.left.dtype, self.right.dtype)
+        return dtype if dtype.is_floating_point else None
 
     @property
     def device(self) -> torch.device:
@@ -97,5 +98,6 @@ class Monarch(Operator):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Monarch:
         """See :class:`Operator`."""
+        dtype = dtype if self.dtype is not None else None
         left = self.left.to(device=device, dtype=dtype)
         return Monarch(left, self.right.to(device=device, dtype=dtype))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,6 +40,7 @@ class RowwiseKronecker(Operator):
         outer_right = right.shape[0] * (tokens + left.cost)
         self._left_is_outer = outer_left <= outer_right
         self._cost = min(outer_left, outer_right)
+        self._totals: dict[Semiring[Any], Any] = {}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,6 +88,15 @@ class RowwiseKronecker(Operator):
             result = partial if result is None else semiring.add(result, partial)
         assert result is not None, "an operator has at least one row"
         return result
+
+    def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
+        """See :class:`Operator`. The sum over the vocabulary is kept: every query asks for it."""
+        if self.requires_grad:
+            return super().total(semiring)
+        if semiring not in self._totals:
+            self._totals[semiring] = super().total(semiring)
+        kept: Value = self._totals[semiring]
+        return kept
 
     def _sides(self) -> tuple[Operator, Operator]:
         return (self.left, self.right) if self._left_is_outer else (self.right, self.left)

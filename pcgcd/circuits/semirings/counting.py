@@ -36,14 +36,15 @@ class Counting(Semiring[Integers]):
     def lift(self, weights: Tensor) -> Integers:
         """See :class:`Semiring`."""
         numbers = weights.detach().cpu()
-        whole = numbers if not numbers.is_floating_point() else numbers.round()
-        if not torch.equal(whole.to(numbers.dtype), numbers):
+        if not numbers.is_floating_point():
+            return numbers.to(torch.int64).numpy().astype(object)
+        if not bool((numbers.isfinite() & (numbers == numbers.round())).all()):
             raise StructuralPropertyError(
                 "the counting semiring needs whole-number weights, as an automaton has; this "
                 "circuit has fractional ones. Count with the automaton alone, or use the real "
                 "semiring"
             )
-        return whole.to(torch.int64).numpy().astype(object)
+        return np.asarray(np.frompyfunc(int, 1, 1)(numbers.double().numpy()), dtype=object)
 
     def to_log(self, x: Integers) -> Tensor:
         """See :class:`Semiring`."""
@@ -52,13 +53,11 @@ class Counting(Semiring[Integers]):
 
     def mul(self, x: Integers, y: Integers) -> Integers:
         """See :class:`Semiring`."""
-        product: Integers = x * y
-        return product
+        return np.asarray(x * y, dtype=object)
 
     def add(self, x: Integers, y: Integers) -> Integers:
         """See :class:`Semiring`."""
-        total: Integers = x + y
-        return total
+        return np.asarray(x + y, dtype=object)
 
     def sum(self, x: Integers) -> Integers:
         """See :class:`Semiring`."""

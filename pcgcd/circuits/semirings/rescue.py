@@ -31,9 +31,10 @@ def lost_entries(x: Tensor, support: Tensor, y: Tensor, weights: Tensor) -> Tens
         Index tuples (one row each) into y, or None when nothing was lost.
     """
     with torch.no_grad():
-        # What vanished is below J * tiny * max weight; keep it under one part in 10^7.
-        tiny = torch.finfo(x.dtype).tiny
-        suspect = y <= weights.amax() * (x.shape[-1] * tiny * 1e7)
+        # What vanished, in x or in a product, is below J * tiny * max(weight, 1); keep it under
+        # the rounding error of the sum.
+        info = torch.finfo(x.dtype)
+        suspect = y <= weights.amax().clamp(min=1) * (x.shape[-1] * info.tiny / info.eps)
         if not bool(suspect.any()):
             return None
         reachable = contract(support.to(x.dtype), (weights != 0).to(x.dtype)) > 0

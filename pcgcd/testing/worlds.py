@@ -1,0 +1,161 @@
+"""Small worlds: every query of a circuit answered by summing over all strings.
+
+Nothing here looks inside a circuit: the answers are built on ``log_value`` alone, so that they
+can be compared with the circuit's own. Hidden paths are enumerated in :mod:`pcgcd.testing.paths`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pcgcd.circuits import MISSING, CircuitLike
+from pcgcd.errors import CircuitTooLargeError
+
+__all__ = ["World", "all_strings", "enumerate_values", "partial_strings"]
+
+_LIMIT = 1 << 20
+
+
+def all_strings(vocab_size: int, length: int, *, limit: int = _LIMIT) -> Tensor:
+    """All strings of a length, in lexicographic order, (V**n, n).
+
+    Args:
+        vocab_size: The number of tokens V.
+        length: The length n.
+        limit: The largest number of strings to write out.
+
+    Raises:
+        CircuitTooLargeError: There are more strings than the limit.
+
+    >>> all_strings(2, 2).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    number = vocab_size**length
+    if number > limit:
+        raise CircuitTooLargeError(
+            f"there are {vocab_size}**{length} = {number:,} strings, over the limit of {limit:,}; "
+            "enumerate a smaller world, or raise the limit"
+        )
+    places = vocab_size ** torch.arange(length - 1, -1, -1)
+    return torch.arange(number).unsqueeze(1) // places % vocab_size
+
+
+def partial_strings(vocab_size: int, length: int, *, limit: int = _LIMIT) -> Tensor:
+    """All strings in which any tokens may be missing (-1), ((V + 1)**n, n).
+
+    >>> partial_strings(1, 2).tolist()
+    [[-1, -1], [-1, 0], [0, -1], [0, 0]]
+    """
+    return all_strings(vocab_size + 1, length, limit=limit) + MISSING
+
+
+@dataclass(frozen=True)
+class World:
+    """All strings of a length with their values, and what follows from them.
+
+    Attributes:
+        strings: All strings, (V**n, n).
+        log_values: Logarithms of their values, (V**n,), float64.
+        vocab_size: The number of tokens V.
+    """
+
+    strings: Tensor
+    log_values: Tensor
+    vocab_size: int
+
+    @property
+    def length(self) -> int:
+        """The strings' length n."""
+        return int(self.strings.shape[1])
+
+    @property
+    def support(self) -> Tensor:
+        """Which strings have a positive value, (V**n,)."""
+        return ~torch.isneginf(self.log_values)
+
+    @property
+    def log_partition(self) -> Tensor:
+        """``log sum_x value(x)``."""
+        return self.log_values.logsumexp(0)
+
+    @property
+    def log_prob(self) -> Tensor:
+        """The values, normalised, (V**n,)."""
+        return self.log_values - self.log_partition
+
+    def index(self, strings: Tensor) -> Tensor:
+        """The position of each string (batch, n) among all strings, (batch,)."""
+        places = self.vocab_size ** torch.arange(self.length - 1, -1, -1, device=strings.device)
+        return (strings * places).sum(-1)
+
+    def agrees(self, evidence: Tensor) -> Tensor:
+        """Which strings agree with the evidence (batch, m <= n), (batch, V**n)."""
+        seen = self.strings[:, : evidence.shape[1]]
+        return ((evidence[:, None] == seen) | (evidence[:, None] == MISSING)).all(-1)
+
+    def log_mass(self, evidence: Tensor) -> Tensor:
+        """``log sum of the values that agree with the evidence``, (batch,)."""
+        impossible = torch.full_like(self.log_values, float("-inf"))
+        return torch.where(self.agrees(evidence), self.log_values, impossible).logsumexp(-1)
+
+    def log_marginal(self, evidence: Tensor) -> Tensor:
+        """``log p(evidence)``, (batch,)."""
+        return self.log_mass(evidence) - self.log_partition
+
+    def is_possible(self, evidence: Tensor) -> Tensor:
+        """Whether some string of positive value agrees with the evidence, (batch,)."""
+        return (self.agrees(evidence) & self.support).any(-1)
+
+    def log_conditional(self, x: Tensor, evidence: Tensor) -> Tensor:
+        """``log p(x | evidence)`` for possible evidence, both (batch, m <= n), (batch,)."""
+        both = self.agrees(x) & self.agrees(evidence)
+        impossible = torch.full_like(self.log_values, float("-inf"))
+        joint = torch.where(both, self.log_values, impossible).logsumexp(-1)
+        return joint - self.log_mass(evidence)
+
+    def next_token_log_probs(self, prefix: Tensor) -> Tensor:
+        """``log p(x_{t+1} = v | x_{1:t})`` for possible prefixes (batch, t), (batch, V)."""
+        pad = torch.nn.functional.pad
+        longer = [pad(prefix, (0, 1), value=token) for token in range(self.vocab_size)]
+        joint = torch.stack([self.log_mass(strings) for strings in longer], dim=1)
+        return joint - self.log_mass(prefix).unsqueeze(1)
+
+    def token_marginals(self, evidence: Tensor) -> Tensor:
+        """``p(x_t = v | evidence)`` for possible evidence, (batch, n, V)."""
+        one_hot = torch.nn.functional.one_hot(self.strings, self.vocab_size).double()
+        return torch.einsum("bs,stv->btv", self._posterior(evidence), one_hot)
+
+    def expected_token_counts(self, evidence: Tensor) -> Tensor:
+        """How often each token occurs on average, given possible evidence, (batch, V)."""
+        one_hot = torch.nn.functional.one_hot(self.strings, self.vocab_size).double()
+        return self._posterior(evidence) @ one_hot.sum(1)
+
+    def _posterior(self, evidence: Tensor) -> Tensor:
+        """``p(x | evidence)`` for every string, (batch, V**n)."""
+        log_weight = self.log_values - self.log_mass(evidence).unsqueeze(1)
+        return log_weight.exp() * self.agrees(evidence)
+
+
+def enumerate_values(circuit: CircuitLike, length: int | None = None) -> World:
+    """The world of a circuit: its value on every string of a length.
+
+    >>> from pcgcd import FiniteAutomaton
+    >>> fa = FiniteAutomaton.from_edges(
+    ...     num_states=2,
+    ...     vocab_size=2,
+    ...     initial=0,
+    ...     accepting={1},
+    ...     edges=[(0, 0, {0}), (0, 1, {1})],
+    ... )
+    >>> world = enumerate_values(fa, 2)
+    >>> world.strings[world.support].tolist()
+    [[0, 1]]
+    """
+    graph = circuit.unroll(length)
+    strings = all_strings(circuit.vocab_size, graph.num_variables).to(graph.device)
+    with torch.no_grad():
+        log_values = circuit.log_value(strings).double()
+    return World(strings, log_values, circuit.vocab_size)

@@ -1,0 +1,231 @@
+"""The graph of an automaton."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, PathPatch, Polygon
+from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
+
+from pcgcd.automata import FiniteAutomaton
+from pcgcd.errors import InvalidParameterError
+from pcgcd.viz.curves import Curve, loop_curve, smooth_curve
+from pcgcd.viz.layout import Layout, layered_layout
+from pcgcd.viz.placing import Box, place_labels
+from pcgcd.viz.style import (
+    BLUE,
+    INK,
+    axes_inches,
+    checked_names,
+    set_text,
+    state_text,
+    text_size,
+)
+
+__all__ = ["draw_automaton", "figure_automaton", "natural_size"]
+
+# Everything is laid out in inches.
+_RADIUS = 0.19
+_STATE_POINTS = 10.0
+_LABEL_POINTS = 9.0
+_ENTRY = 0.34
+_HEAD = 0.095
+_MARGIN = 0.06
+_LOOP = 0.36
+_BEND = 0.16
+_MAX_STATES = 80
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """An automaton with all its coordinates."""
+
+    centres: list[tuple[float, float]]
+    curves: list[Curve]
+    texts: list[str]
+    labels: list[Box]
+    box: Box
+
+
+def figure_automaton(
+    fa: FiniteAutomaton,
+    *,
+    token_names: Sequence[str] | None = None,
+    shown_tokens: int = 2,
+    max_states: int = _MAX_STATES,
+) -> Figure:
+    """States as circles (double: accepting), edges with their token sets, from left to right.
+
+    Args:
+        fa: The automaton.
+        token_names: How to write each token; numbers without it.
+        shown_tokens: How many tokens of a long set are written.
+        max_states: Refuse automata with more states, whose picture would not be readable.
+
+    >>> fa = FiniteAutomaton.from_edges(
+    ...     num_states=2, vocab_size=3, initial=0, accepting={1}, edges=[(0, 1, {0, 2})]
+    ... )
+    >>> figure = figure_automaton(fa, token_names=["a", "b", "c"])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['$s_{0}$', '$s_{1}$', '{a, c}']
+    """
+    drawing = _drawing(fa, token_names, shown_tokens, max_states)
+    figure = Figure(figsize=(drawing.box.width, drawing.box.height))
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    _paint(axes, fa, drawing)
+    return figure
+
+
+def draw_automaton(
+    axes: Axes,
+    fa: FiniteAutomaton,
+    *,
+    token_names: Sequence[str] | None = None,
+    shown_tokens: int = 2,
+    max_states: int = _MAX_STATES,
+) -> None:
+    """Draw into given axes, scaled down to fit; see :func:`figure_automaton`."""
+    _paint(axes, fa, _drawing(fa, token_names, shown_tokens, max_states))
+
+
+def natural_size(
+    fa: FiniteAutomaton, *, token_names: Sequence[str] | None = None
+) -> tuple[float, float]:
+    """Width and height in inches at which nothing has to be scaled down."""
+    box = _drawing(fa, token_names, 2, fa.num_states).box
+    return box.width, box.height
+
+
+def _drawing(
+    fa: FiniteAutomaton, token_names: Sequence[str] | None, shown_tokens: int, max_states: int
+) -> _Drawing:
+    if fa.num_states > max_states:
+        raise InvalidParameterError(
+            f"an automaton of {fa.num_states} states is too large to draw (the limit is "
+            f"{max_states}); draw a smaller one, or raise the limit with max_states"
+        )
+    names = checked_names(token_names, fa.vocab_size, "tokens")
+    edges = list(zip(fa.source.tolist(), fa.target.tolist()))
+    by_label = {
+        label: set_text(fa.labels.tokens(label).tolist(), names, shown_tokens)
+        for label in set(fa.label.tolist())
+    }
+    texts = [by_label[label] for label in fa.label.tolist()]
+    sizes = [text_size(text, _LABEL_POINTS) for text in texts]
+    layout = _layout(fa, edges, sizes)
+    curves = _curves(fa, edges, layout)
+    discs = [Box.around(x, y, 2 * _RADIUS, 2 * _RADIUS) for x, y in layout.nodes]
+    discs += [_entry_box(*layout.nodes[state]) for state in np.flatnonzero(fa.initial_mask)]
+    labels = place_labels(curves, sizes, discs)
+    box = Box.union([*discs, *labels, *(Box.of_points(curve.points) for curve in curves)])
+    return _Drawing(layout.nodes, curves, texts, labels, box.grown(_MARGIN))
+
+
+def _layout(
+    fa: FiniteAutomaton, edges: list[tuple[int, int]], sizes: list[tuple[float, float]]
+) -> Layout:
+    loops = {source: number for number, (source, target) in enumerate(edges) if source == target}
+
+    def column_gap(edge: int, spanned: int) -> float:
+        return max(4.2 * _RADIUS, 2 * _RADIUS + (sizes[edge][0] + 0.3) / spanned)
+
+    def row_gap(state: int) -> float:
+        if state not in loops:
+            return 4 * _RADIUS
+        return 4 * _RADIUS + _LOOP + sizes[loops[state]][1]
+
+    return layered_layout(
+        fa.num_states,
+        edges,
+        np.flatnonzero(fa.initial_mask).tolist(),
+        column_gap=column_gap,
+        row_gap=row_gap,
+        lane_gap=2.8 * _RADIUS,
+    )
+
+
+def _curves(fa: FiniteAutomaton, edges: list[tuple[int, int]], layout: Layout) -> list[Curve]:
+    """The way of each edge, from the rim of its source to the rim of its target."""
+    present = set(edges)
+    curves: list[Curve | None] = []
+    leaving: list[list[float]] = [[] for _ in layout.nodes]  # angles at which edges meet a state
+    for (source, target), via in zip(edges, layout.via):
+        if source == target:
+            curves.append(None)
+            continue
+        bend = _BEND if not via and (target, source) in present else 0.0
+        curve = smooth_curve([layout.nodes[source], *via, layout.nodes[target]], bend, _RADIUS)
+        curves.append(curve)
+        leaving[source].append(curve.angle_at(0, layout.nodes[source]))
+        leaving[target].append(curve.angle_at(-1, layout.nodes[target]))
+    for state in np.flatnonzero(fa.initial_mask):
+        leaving[state].append(np.pi)
+    return [
+        loop_curve(layout.nodes[source], leaving[source], _RADIUS, _LOOP)
+        if curve is None
+        else curve
+        for (source, _), curve in zip(edges, curves)
+    ]
+
+
+def _entry_box(x: float, y: float) -> Box:
+    return Box(x - _RADIUS - _ENTRY, y - 0.05, x - _RADIUS, y + 0.05)
+
+
+def _paint(axes: Axes, fa: FiniteAutomaton, drawing: _Drawing) -> None:
+    """Put everything into the axes, with lines and letters scaled like the rest."""
+    width, height = axes_inches(axes)
+    scale = min(width / drawing.box.width, height / drawing.box.height, 1.0)
+    centre_x, centre_y = drawing.box.centre
+    axes.set_xlim(centre_x - width / scale / 2, centre_x + width / scale / 2)
+    axes.set_ylim(centre_y - height / scale / 2, centre_y + height / scale / 2)
+    axes.set_axis_off()
+    for number, curve in enumerate(drawing.curves):
+        _paint_arrow(axes, curve.points, f"edge-{number}", scale)
+    for state, (x, y) in enumerate(drawing.centres):
+        accepting = bool(fa.accepting_mask[state])
+        if fa.initial_mask[state]:
+            entry = np.array([(x - _RADIUS - _ENTRY, y), (x - _RADIUS, y)])
+            _paint_arrow(axes, entry, f"initial-{state}", scale)
+        radii = (_RADIUS, 0.8 * _RADIUS) if accepting else (_RADIUS,)
+        for ring, radius in enumerate(radii):
+            circle = Circle(
+                (x, y), radius, facecolor="white", edgecolor=INK, linewidth=1.1 * scale, zorder=3
+            )
+            circle.set_gid(f"accepting-{state}" if ring else f"state-{state}")
+            axes.add_patch(circle)
+        points = _STATE_POINTS * scale * (0.9 if accepting else 1.0)
+        axes.text(
+            x, y, state_text(state), ha="center", va="center_baseline", size=points, zorder=4
+        ).set_gid(f"name-{state}")
+    for number, (text, label) in enumerate(zip(drawing.texts, drawing.labels)):
+        written = axes.text(
+            *label.centre,
+            text,
+            ha="center",
+            va="center",
+            size=_LABEL_POINTS * scale,
+            color=BLUE,
+            zorder=5,
+        )
+        written.set_path_effects([withStroke(linewidth=2.2 * scale, foreground="white")])
+        written.set_gid(f"label-{number}")
+
+
+def _paint_arrow(axes: Axes, points: Iterable[Iterable[float]], gid: str, scale: float) -> None:
+    """A line whose last part is the head of an arrow."""
+    line = np.asarray(points, dtype=float)
+    tip = line[-1]
+    far = np.linalg.norm(line - tip, axis=1) > _HEAD
+    base = line[np.flatnonzero(far)[-1]] if far.any() else line[0]
+    along = (tip - base) / np.linalg.norm(tip - base)
+    base = tip - _HEAD * along
+    across = np.array([-along[1], along[0]]) * 0.36 * _HEAD
+    shaft = Path(np.concatenate([line[far], base[None]]))
+    axes.add_patch(PathPatch(shaft, fill=False, edgecolor=INK, linewidth=1.0 * scale, gid=gid))
+    axes.add_patch(Polygon([tip, base + across, base - across], color=INK, linewidth=0, zorder=2))
