@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.circuits import queries
+from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.queries import DEFAULT
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
@@ -21,7 +22,7 @@ __all__ = ["CircuitLike"]
 _SHORT = 3
 
 
-class CircuitLike(ABC):
+class CircuitLike(Frozen, ABC):
     """A circuit over x_1..x_n, for one n (:class:`Circuit`) or for every n (chains and families).
 
     Its value on a string is a non-negative number; normalised over all strings of a length it is

@@ -8,6 +8,7 @@ from functools import cached_property, reduce
 
 import torch
 
+from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.operators import Operator
 from pcgcd.circuits.scope import Scope
 from pcgcd.circuits.semirings import Semiring, Value
@@ -18,7 +19,7 @@ __all__ = ["InputLayer", "Layer", "ProductLayer", "SumLayer"]
 OperatorMap = Callable[[Operator], Operator]
 
 
-class Layer(ABC):
+class Layer(Frozen, ABC):
     """A vector of units over a scope, computed from the layers below it.
 
     Layers are immutable and compared by identity; a layer used in two places is computed once.

@@ -78,6 +78,19 @@ def test_a_circuit_has_one_unit_at_the_root_and_one_vocabulary_per_variable() ->
         Circuit(SumLayer([first, other], [Identity(1), Identity(1)]))
 
 
+def test_circuits_layers_and_operators_do_not_change() -> None:
+    circuit = HMM_3.unroll(2)
+    for value, name in (
+        (circuit, "root"),
+        (circuit.root, "children"),
+        (HMM_3, "emission"),
+        (HMM_3.operators.transition, "weights"),
+        (HMM_3 * FA_3, "left"),
+    ):
+        with pytest.raises(AttributeError, match="make a new one"):
+            setattr(value, name, None)
+
+
 def test_layers_check_their_shapes() -> None:
     one, two = InputLayer(0, Dense(torch.ones(1, 3))), InputLayer(1, Dense(torch.ones(2, 3)))
     with pytest.raises(InvalidParameterError, match="equally many units"):

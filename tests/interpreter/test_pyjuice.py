@@ -178,5 +178,5 @@ def m_step(model: Circuit, x: Tensor, pseudocount: float) -> list[Tensor]:
         counts = torch.where(theta.reshape(counts.shape) > 0, counts + pseudocount / degree, 0)
         sums = torch.zeros(int(row.max()) + 1, counts.shape[1], dtype=counts.dtype)
         sums = sums.index_add(0, row, counts.sum(2))[row, :, None]
-        updated.append((counts / sums).reshape(theta.shape))
+        updated.append((counts / sums.clamp(min=1e-30)).reshape(theta.shape))
     return updated

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.semirings import LINEAR, Linear, Semiring, Value
 from pcgcd.errors import CircuitTooLargeError
 
@@ -33,7 +34,7 @@ class _Plain(Linear):
 PLAIN: Any = _Plain()
 
 
-class Operator(ABC):
+class Operator(Frozen, ABC):
     """A non-negative matrix that is applied, never written out.
 
     A new operator needs three methods: :attr:`shape`, :meth:`matvec` and :meth:`rmatvec`, written

@@ -63,10 +63,14 @@ def to_pyjuice(
     hidden states is no multiple of four gets blocks of one unit, which are slow.
 
     Steps are tied where their normalised weights agree (an HMM), and not where they differ (a
-    product, whose weights depend on the steps that remain). Impossible units inside of kept blocks
-    get uniform weights, and nothing leads to them: train with
-    ``mini_batch_em(..., keep_zero_params=True)``. Variables keep their numbers. ``juice.load`` of
-    pyjuice 2.6.3 cannot read back the saved graph of a product: keep the circuit.
+    product, whose weights depend on the steps that remain). Blocks without a possible unit are
+    left out. Impossible units in the other blocks emit nothing (inputs) or have uniform weights
+    (sums), and the weights that lead to them are zero: train with
+    ``mini_batch_em(..., keep_zero_params=True)``. Variables keep their numbers.
+
+    Two things of pyjuice 2.6.3 to know: its kernels add 1e-24 to sums within a block, so that a
+    string that is impossible only by zeros inside of blocks can get a tiny likelihood; and
+    ``juice.load`` cannot read back the saved graph of a product, so keep the circuit.
 
     Args:
         circuit: Any circuit; smooth and decomposable.
