@@ -116,7 +116,7 @@ def draw_messages(
     rows = checked_names(unit_names, units, "units")
     columns = checked_names(step_names, steps, "steps")
     image = axes.imshow(
-        np.ma.masked_equal(values, 0.0),
+        np.where(values == 0.0, np.nan, values),
         cmap=_COLOURS.with_extremes(bad=GREY),
         vmin=0.0,
         vmax=1.0,
