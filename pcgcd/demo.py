@@ -434,5 +434,6 @@ def main(out: Path, seed: int = 0, console: Console | None = None) -> DemoResult
     results = run(seed)
     report(results, console)
     path = viz.save(figure(results), out / "demo.png")
-    console.print(f"\nThe picture is in {path}.", markup=False, highlight=False)
+    line = f"\nThe picture is in {path}."
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
     return results
