@@ -14,6 +14,7 @@ __all__ = [
     "EmptyLanguageError",
     "ImpossibleEvidenceError",
     "InvalidParameterError",
+    "MissingDependencyError",
     "PcgcdError",
     "StructuralPropertyError",
     "UnsupportedConstraintError",
@@ -76,6 +77,10 @@ class CheckpointError(PcgcdError):
 
 class AutomatonTooLargeError(PcgcdError):
     """A construction passed its limit of states."""
+
+
+class MissingDependencyError(PcgcdError, ImportError):
+    """An optional package that this needs is not installed; the message says how to get it."""
 
 
 class CircuitTooLargeError(PcgcdError):

@@ -43,6 +43,7 @@ from pcgcd.errors import (
     CircuitTooLargeError,
     EmptyLanguageError,
     InvalidParameterError,
+    MissingDependencyError,
     StructuralPropertyError,
 )
 from tests.circuits.random_circuits import Builder, builders
@@ -600,9 +601,9 @@ def test_entries_are_the_dense_matrix(name: str, limit: int) -> None:
 
 def test_missing_pyjuice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyjuice", None)
-    with pytest.raises(ImportError, match="pip install pyjuice"):
+    with pytest.raises(MissingDependencyError, match="pip install pyjuice"):
         to_pyjuice(hmm(), length=3)
-    with pytest.raises(ImportError, match="pip install pyjuice"):
+    with pytest.raises(MissingDependencyError, match="pip install pyjuice"):
         from_pyjuice(None)
 
 

@@ -25,7 +25,7 @@ def compile_pyjuice(export: PyjuiceExport, device: torch.device | str = "cuda") 
 
     Raises:
         InvalidParameterError: There is no such CUDA device; pyjuice has no other kernels.
-        ImportError: pyjuice is not installed.
+        MissingDependencyError: pyjuice is not installed.
     """
     target = torch.device(device)
     if target.type != "cuda" or not torch.cuda.is_available():

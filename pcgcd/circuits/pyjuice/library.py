@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pcgcd.errors import MissingDependencyError
+
 __all__ = ["bottom_up", "load_pyjuice"]
 
 
@@ -12,12 +14,12 @@ def load_pyjuice() -> Any:
     """The pyjuice module. Importing it takes seconds, so nothing else here does.
 
     Raises:
-        ImportError: It is not installed, or something that it needs is not.
+        MissingDependencyError: It is not installed, or something that it needs is not.
     """
     try:
         import pyjuice
     except ImportError as error:
-        raise ImportError(
+        raise MissingDependencyError(
             f"the bridge needs pyjuice, but importing it failed ({error}); install it with "
             "'pip install pyjuice' (it needs triton, which has wheels for Linux only)"
         ) from error

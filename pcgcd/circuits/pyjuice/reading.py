@@ -42,7 +42,7 @@ def from_pyjuice(ns: Any) -> Circuit:
     Raises:
         InvalidParameterError: This is no pyjuice graph, or it has no parameters yet.
         StructuralPropertyError: It has inputs or sums of a kind that circuits do not know.
-        ImportError: pyjuice is not installed.
+        MissingDependencyError: pyjuice is not installed.
     """
     juice = load_pyjuice()
     if not isinstance(ns, juice.nodes.CircuitNodes):

@@ -81,7 +81,7 @@ def to_pyjuice(
     Raises:
         CircuitTooLargeError: There are more weights than that.
         EmptyLanguageError: No string has positive weight.
-        ImportError: pyjuice is not installed.
+        MissingDependencyError: pyjuice is not installed.
     """
     juice = load_pyjuice()
     graph = _automata_first(circuit).unroll(length)
