@@ -66,8 +66,8 @@ def matrix_of(operator: Operator, largest: bool = False) -> Tensor:
                 matrix[i, j] = 1 if largest else matrix[i, j] + 1
             return matrix
         case BlockSparse():
-            _, r, c = operator.blocks.shape
-            blocks = operator.blocks.double()
+            _, r, c = operator.weights.shape
+            blocks = operator.weights.double()
             matrix = blocks.new_zeros(operator.shape)
             for i, j, block in zip(operator.row.tolist(), operator.column.tolist(), blocks):
                 place = matrix[i * r : (i + 1) * r, j * c : (j + 1) * c]

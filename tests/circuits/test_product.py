@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pcgcd import HMM, FiniteAutomaton, MonarchHMM, circuit_product, is_compatible, mixture
+from pcgcd import HMM, MonarchHMM, circuit_product, is_compatible, mixture
 from pcgcd.circuits import (
     Chain,
     Circuit,
@@ -32,6 +32,7 @@ from pcgcd.errors import (
     StructuralPropertyError,
     VocabularyMismatchError,
 )
+from tests.circuits.chain_examples import dfa, nfa
 from tests.circuits.random_circuits import VOCAB_SIZE, Builder, builders
 
 GENERATOR = torch.Generator().manual_seed(7)
@@ -64,26 +65,6 @@ def random_monarch(vocab_size: int = 3) -> MonarchHMM:
         return torch.rand(*shape, generator=GENERATOR, dtype=torch.float64).softmax(-1)
 
     return MonarchHMM(rows(6), rows(2, 3, 3), rows(3, 2, 2), rows(6, vocab_size))
-
-
-def some_dfa() -> FiniteAutomaton:
-    return FiniteAutomaton.from_edges(
-        num_states=2,
-        vocab_size=3,
-        initial=0,
-        accepting={1},
-        edges=[(0, 0, {0}), (0, 1, {1, 2}), (1, 1, {0, 2})],
-    )
-
-
-def some_nfa() -> FiniteAutomaton:
-    return FiniteAutomaton.from_edges(
-        num_states=3,
-        vocab_size=3,
-        initial={0, 1},
-        accepting={1, 2},
-        edges=[(0, 0, {0, 1, 2}), (0, 1, {1}), (1, 2, {1, 2}), (2, 2, {0, 1}), (1, 0, {0})],
-    )
 
 
 def uneven_chain(widths: list[int], vocab_size: int = 3) -> Circuit:
@@ -209,8 +190,8 @@ CHAINS: dict[str, Chain] = {
     "hmm": random_hmm(),
     "small hmm": random_hmm(2),
     "monarch": random_monarch(),
-    "dfa": some_dfa(),
-    "nfa": some_nfa(),
+    "dfa": dfa(),
+    "nfa": nfa(),
 }
 OF_LENGTH_4: dict[str, Circuit] = {
     **{name: chain.unroll(4) for name, chain in CHAINS.items()},
@@ -283,11 +264,11 @@ def test_a_tree_and_a_chain_are_incompatible_and_both_scopes_are_named() -> None
 
 
 def test_a_deep_product_needs_no_recursion() -> None:
-    a, b = random_hmm().unroll(3000), some_dfa().unroll(3000)
+    a, b = random_hmm().unroll(3000), dfa().unroll(3000)
     product = a * b
     assert product.num_variables == 3000
     torch.testing.assert_close(
-        product.log_partition(), (random_hmm_like(a) * some_dfa()).log_partition(3000)
+        product.log_partition(), (random_hmm_like(a) * dfa()).log_partition(3000)
     )
 
 
@@ -296,7 +277,7 @@ def random_hmm_like(circuit: Circuit) -> HMM:
 
 
 def test_steps_of_a_product_stay_tied() -> None:
-    product = random_hmm().unroll(6) * some_dfa().unroll(6)
+    product = random_hmm().unroll(6) * dfa().unroll(6)
     emissions = {layer.emission for layer in product.inputs}
     transitions = {op for layer in product.layers[1:-1] for op in layer.operators} - emissions
     assert len(emissions) == 1

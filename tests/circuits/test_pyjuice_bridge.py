@@ -46,12 +46,18 @@ from pcgcd.errors import (
     MissingDependencyError,
     StructuralPropertyError,
 )
+from tests.circuits.bridge_examples import (
+    VOCAB_SIZE,
+    ambiguous_automaton,
+    automaton,
+    dead_units,
+    hmm,
+)
 from tests.circuits.random_circuits import Builder, builders
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 
 DOUBLE = torch.float64
-VOCAB_SIZE = 3
 
 
 @pytest.fixture(scope="module")
@@ -261,11 +267,6 @@ def test_literals(juice: Any) -> None:
 # -- to pyjuice -------------------------------------------------------------------------------
 
 
-def hmm(num_hidden: int = 4, seed: int = 0) -> HMM:
-    generator = torch.Generator().manual_seed(seed)
-    return HMM.random(num_hidden, VOCAB_SIZE, generator=generator, dtype=DOUBLE)
-
-
 def unnormalised_hmm() -> HMM:
     generator = torch.Generator().manual_seed(1)
     initial, transition, emission = (
@@ -291,46 +292,6 @@ def monarch_hmm() -> MonarchHMM:
         return draws / draws.sum(-1, keepdim=True)
 
     return MonarchHMM(rows(8), rows(2, 4, 4), rows(4, 2, 2), rows(8, VOCAB_SIZE))
-
-
-def automaton() -> FiniteAutomaton:
-    """A deterministic one, with a state that nothing leaves and one that nothing reaches."""
-    return FiniteAutomaton.from_edges(
-        num_states=5,
-        vocab_size=VOCAB_SIZE,
-        initial=0,
-        accepting={2},
-        edges=[
-            (0, 0, {0}),
-            (0, 1, {1, 2}),
-            (1, 2, {0, 1}),
-            (1, 3, {2}),
-            (2, 2, {0, 2}),
-            (4, 2, {0}),
-        ],
-    )
-
-
-def ambiguous_automaton() -> FiniteAutomaton:
-    return FiniteAutomaton.from_edges(
-        num_states=3,
-        vocab_size=VOCAB_SIZE,
-        initial={0, 1},
-        accepting={1, 2},
-        edges=[(0, 0, {0, 1}), (0, 1, {0, 2}), (1, 1, {0, 1, 2}), (1, 2, {2}), (2, 0, {1})],
-    )
-
-
-def dead_units() -> CircuitLike:
-    """State 3 emits the one token that is forbidden, and state 2 leads to it alone."""
-    model = hmm()
-    transition, emission = model.transition.clone(), model.emission.clone()
-    transition[2] = torch.tensor([0.0, 0.0, 0.0, 1.0])
-    emission[3] = torch.tensor([0.0, 0.0, 1.0])
-    no_twos = FiniteAutomaton.from_edges(
-        num_states=1, vocab_size=VOCAB_SIZE, initial=0, accepting={0}, edges=[(0, 0, {0, 1})]
-    )
-    return HMM(model.initial, transition, emission) * no_twos
 
 
 def dead_block() -> Circuit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pcgcd import HMM, FiniteAutomaton, MonarchHMM
+from pcgcd import HMM, MonarchHMM
 from pcgcd.circuits import (
     Circuit,
     CircuitLike,
@@ -17,6 +17,7 @@ from pcgcd.circuits import (
     SumLayer,
 )
 from pcgcd.testing import CircuitLaws
+from tests.circuits.chain_examples import dfa, nfa
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -25,26 +26,6 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def hmm(seed: int = 0, hidden: int = 2) -> HMM:
     return HMM.random(hidden, 3, generator=generator(seed), dtype=torch.float64)
-
-
-def dfa() -> FiniteAutomaton:
-    return FiniteAutomaton.from_edges(
-        num_states=2,
-        vocab_size=3,
-        initial=0,
-        accepting={1},
-        edges=[(0, 0, {0}), (0, 1, {1, 2}), (1, 1, {0, 2})],
-    )
-
-
-def nfa() -> FiniteAutomaton:
-    return FiniteAutomaton.from_edges(
-        num_states=3,
-        vocab_size=3,
-        initial={0, 1},
-        accepting={1, 2},
-        edges=[(0, 0, {0, 1, 2}), (0, 1, {1}), (1, 2, {1, 2}), (2, 2, {0, 1}), (1, 0, {0})],
-    )
 
 
 class TestHMM(CircuitLaws):

@@ -13,9 +13,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcgcd import HMM, FiniteAutomaton
 from pcgcd.circuits import BlockSparse, Circuit, CircuitLike, Dense, SumLayer
 from pcgcd.circuits.pyjuice import from_pyjuice, to_pyjuice
+from tests.circuits.bridge_examples import (
+    VOCAB_SIZE,
+    ambiguous_automaton,
+    automaton,
+    dead_units,
+    hmm,
+)
 
 pytestmark = [
     pytest.mark.interpreter,
@@ -23,54 +29,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning"),
 ]
 
-VOCAB_SIZE, LENGTH = 3, 4
+LENGTH = 4
 
 Compile = Callable[[Any], Any]
-
-
-def hmm(num_hidden: int = 4, seed: int = 0) -> HMM:
-    generator = torch.Generator().manual_seed(seed)
-    return HMM.random(num_hidden, VOCAB_SIZE, generator=generator, dtype=torch.float64)
-
-
-def automaton() -> FiniteAutomaton:
-    """A deterministic one, with a state that nothing leaves and one that nothing reaches."""
-    return FiniteAutomaton.from_edges(
-        num_states=5,
-        vocab_size=VOCAB_SIZE,
-        initial=0,
-        accepting={2},
-        edges=[
-            (0, 0, {0}),
-            (0, 1, {1, 2}),
-            (1, 2, {0, 1}),
-            (1, 3, {2}),
-            (2, 2, {0, 2}),
-            (4, 2, {0}),
-        ],
-    )
-
-
-def ambiguous_automaton() -> FiniteAutomaton:
-    return FiniteAutomaton.from_edges(
-        num_states=3,
-        vocab_size=VOCAB_SIZE,
-        initial={0, 1},
-        accepting={1, 2},
-        edges=[(0, 0, {0, 1}), (0, 1, {0, 2}), (1, 1, {0, 1, 2}), (1, 2, {2}), (2, 0, {1})],
-    )
-
-
-def dead_units() -> CircuitLike:
-    """State 3 emits the one token that is forbidden, and state 2 leads to it alone."""
-    model = hmm()
-    transition, emission = model.transition.clone(), model.emission.clone()
-    transition[2] = torch.tensor([0.0, 0.0, 0.0, 1.0])
-    emission[3] = torch.tensor([0.0, 0.0, 1.0])
-    no_twos = FiniteAutomaton.from_edges(
-        num_states=1, vocab_size=VOCAB_SIZE, initial=0, accepting={0}, edges=[(0, 0, {0, 1})]
-    )
-    return HMM(model.initial, transition, emission) * no_twos
 
 
 CIRCUITS: dict[str, Callable[[], CircuitLike]] = {
@@ -148,11 +109,7 @@ def test_one_em_step(name: str, compiled: Compile) -> None:
 def parameters(model: Circuit) -> list[Tensor]:
     """The tensor of each operator, tied ones once."""
     operators = dict.fromkeys(o for layer in model.layers for o in layer.operators)
-    return [
-        operator.weights if isinstance(operator, Dense) else operator.blocks
-        for operator in operators
-        if isinstance(operator, Dense | BlockSparse)
-    ]
+    return [operator.weights for operator in operators if isinstance(operator, Dense | BlockSparse)]
 
 
 def m_step(model: Circuit, x: Tensor, pseudocount: float) -> list[Tensor]:

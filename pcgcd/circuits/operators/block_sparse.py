@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.operators.base import PLAIN, Operator
+from pcgcd.circuits.operators.base import PLAIN
+from pcgcd.circuits.operators.weighted import Weighted
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
 __all__ = ["BlockSparse"]
 
 
-class BlockSparse(Operator):
+class BlockSparse(Weighted):
     """Block k, of shape (r, c), stands at block row ``row[k]`` and block column ``column[k]``."""
 
     def __init__(
@@ -24,44 +25,29 @@ class BlockSparse(Operator):
                 f"expected blocks of shape (K, r, c) with K places, but got shape "
                 f"{tuple(blocks.shape)} with {len(row)} rows and {len(column)} columns"
             )
-        self.row, self.column, self.blocks = row, column, blocks
+        self.row, self.column, self.weights = row, column, blocks
         self.num_blocks = num_blocks
 
     @property
     def shape(self) -> tuple[int, int]:
         """See :class:`Operator`."""
         return (
-            self.num_blocks[0] * self.blocks.shape[1],
-            self.num_blocks[1] * self.blocks.shape[2],
+            self.num_blocks[0] * self.weights.shape[1],
+            self.num_blocks[1] * self.weights.shape[2],
         )
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """See :class:`Operator`."""
-        return self.blocks.dtype if self.blocks.is_floating_point() else None
-
-    @property
-    def device(self) -> torch.device:
-        """See :class:`Operator`."""
-        return self.blocks.device
-
-    @property
-    def requires_grad(self) -> bool:
-        """See :class:`Operator`."""
-        return self.blocks.requires_grad
 
     @property
     def cost(self) -> int:
         """See :class:`Operator`."""
-        return self.blocks.numel()
+        return self.weights.numel()
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
         """See :class:`Operator`."""
-        return self._apply(x, self.blocks, self.column, self.row, 0, semiring)
+        return self._apply(x, self.weights, self.column, self.row, 0, semiring)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
         """See :class:`Operator`."""
-        return self._apply(x, self.blocks.mT, self.row, self.column, 1, semiring)
+        return self._apply(x, self.weights.mT, self.row, self.column, 1, semiring)
 
     def _apply(
         self,
@@ -82,10 +68,9 @@ class BlockSparse(Operator):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> BlockSparse:
         """See :class:`Operator`."""
-        dtype = dtype if self.blocks.is_floating_point() else None
         return BlockSparse(
             self.row.to(device),
             self.column.to(device),
-            self.blocks.to(device=device, dtype=dtype),
+            self._moved(device, dtype),
             self.num_blocks,
         )

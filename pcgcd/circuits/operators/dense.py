@@ -7,14 +7,15 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.operators.base import PLAIN, Operator
+from pcgcd.circuits.operators.base import PLAIN
+from pcgcd.circuits.operators.weighted import Weighted
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
 __all__ = ["Dense"]
 
 
-class Dense(Operator):
+class Dense(Weighted):
     """A dense matrix of non-negative weights (or booleans).
 
     >>> Dense(torch.tensor([[1.0, 2.0], [3.0, 4.0]])).matvec(torch.tensor([1.0, 10.0]))
@@ -33,21 +34,6 @@ class Dense(Operator):
     def shape(self) -> tuple[int, int]:
         """See :class:`Operator`."""
         return self.weights.shape[0], self.weights.shape[1]
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """See :class:`Operator`."""
-        return self.weights.dtype if self.weights.is_floating_point() else None
-
-    @property
-    def device(self) -> torch.device:
-        """See :class:`Operator`."""
-        return self.weights.device
-
-    @property
-    def requires_grad(self) -> bool:
-        """See :class:`Operator`."""
-        return self.weights.requires_grad
 
     @cached_property
     def _positive(self) -> bool:
@@ -79,5 +65,4 @@ class Dense(Operator):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Dense:
         """See :class:`Operator`."""
-        dtype = dtype if self.weights.is_floating_point() else None
-        return Dense(self.weights.to(device=device, dtype=dtype))
+        return Dense(self._moved(device, dtype))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.circuits.operators.base import PLAIN, Operator
+from pcgcd.circuits.operators.weighted import Weighted
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
@@ -43,7 +44,7 @@ class Identity(Operator):
         return rows
 
 
-class Diagonal(Operator):
+class Diagonal(Weighted):
     """A diagonal of non-negative weights (or booleans)."""
 
     def __init__(self, weights: Tensor) -> None:
@@ -58,21 +59,6 @@ class Diagonal(Operator):
     def shape(self) -> tuple[int, int]:
         """See :class:`Operator`."""
         return self.weights.shape[0], self.weights.shape[0]
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """See :class:`Operator`."""
-        return self.weights.dtype if self.weights.is_floating_point() else None
-
-    @property
-    def device(self) -> torch.device:
-        """See :class:`Operator`."""
-        return self.weights.device
-
-    @property
-    def requires_grad(self) -> bool:
-        """See :class:`Operator`."""
-        return self.weights.requires_grad
 
     @property
     def cost(self) -> int:
@@ -91,5 +77,4 @@ class Diagonal(Operator):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Diagonal:
         """See :class:`Operator`."""
-        dtype = dtype if self.weights.is_floating_point() else None
-        return Diagonal(self.weights.to(device=device, dtype=dtype))
+        return Diagonal(self._moved(device, dtype))

@@ -59,10 +59,10 @@ def entries(operator: Operator, limit: int) -> Entries:
     if isinstance(operator, Incidence):
         return _joined(_ones(operator.row, operator.column), columns)
     if isinstance(operator, BlockSparse):
-        block, i, j = operator.blocks.nonzero(as_tuple=True)
-        row = operator.row[block] * operator.blocks.shape[1] + i
-        column = operator.column[block] * operator.blocks.shape[2] + j
-        value = operator.blocks[block, i, j].double()
+        block, i, j = operator.weights.nonzero(as_tuple=True)
+        row = operator.row[block] * operator.weights.shape[1] + i
+        column = operator.column[block] * operator.weights.shape[2] + j
+        value = operator.weights[block, i, j].double()
         return _joined(Entries(row, column, value), columns)
     if isinstance(operator, Kronecker):
         return _kronecker(operator, limit)

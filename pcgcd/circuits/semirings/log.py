@@ -9,7 +9,7 @@ from pcgcd.circuits.semirings.linear import safe_log
 from pcgcd.circuits.semirings.rescue import entry_chunks, lost_entries
 from pcgcd.circuits.semirings.tensors import TensorSemiring, contract
 
-__all__ = ["Log"]
+__all__ = ["Log", "LogSpace"]
 
 
 def _finite(shift: Tensor) -> Tensor:
@@ -17,8 +17,8 @@ def _finite(shift: Tensor) -> Tensor:
     return torch.where(torch.isinf(shift), torch.zeros_like(shift), shift).detach()
 
 
-class Log(TensorSemiring):
-    """Log space; zero is exactly -inf."""
+class LogSpace(TensorSemiring):
+    """Elements are logarithms: products are sums, and zero is exactly -inf."""
 
     def lift(self, weights: Tensor) -> Tensor:
         """See :class:`Semiring`."""
@@ -31,6 +31,10 @@ class Log(TensorSemiring):
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """See :class:`Semiring`."""
         return x + y
+
+
+class Log(LogSpace):
+    """Log space; zero is exactly -inf."""
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """See :class:`Semiring`."""

@@ -5,28 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.semirings.linear import safe_log
-from pcgcd.circuits.semirings.tensors import TensorSemiring
+from pcgcd.circuits.semirings.log import LogSpace
 
 __all__ = ["Maximum"]
 
 _CHUNK = 1 << 24
 
 
-class Maximum(TensorSemiring):
+class Maximum(LogSpace):
     """Sums become maxima, products become sums of logarithms (Viterbi)."""
-
-    def lift(self, weights: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
-        return safe_log(weights.to(self.dtype))
-
-    def to_log(self, x: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
-        return x
-
-    def mul(self, x: Tensor, y: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
-        return x + y
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """See :class:`Semiring`."""
