@@ -13,7 +13,7 @@ from pathlib import Path
 from common import RESULTS
 from rich.console import Console
 
-BENCHMARKS = ("product_build",)
+BENCHMARKS = ("product_build", "engines")
 
 
 def main(argv: list[str] | None = None) -> int:

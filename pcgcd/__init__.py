@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.circuits import (
     Circuit,
@@ -17,12 +19,16 @@ from pcgcd.circuits import (
 from pcgcd.errors import PcgcdError
 from pcgcd.hmm import HMM, MonarchHMM
 
+if TYPE_CHECKING:
+    from pcgcd.automata import Vocabulary
+
 __all__ = [
     "HMM",
     "Circuit",
     "FiniteAutomaton",
     "MonarchHMM",
     "PcgcdError",
+    "Vocabulary",
     "circuit_product",
     "condition",
     "expectation",
@@ -31,3 +37,11 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Vocabulary":  # needs numba, which takes a second to import
+        from pcgcd.automata import Vocabulary
+
+        return Vocabulary
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,7 +43,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
     (tmp_path / "file").write_text("")
     assert main(["demo", "--out", str(tmp_path / "file" / "folder")]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("pcgcd: cannot write to")
+    assert error.startswith("pcgcd: cannot use")
     assert error.count("\n") == 1
 
 

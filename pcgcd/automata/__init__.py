@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.labels import Labels
 
-__all__ = ["FiniteAutomaton", "Labels"]
+if TYPE_CHECKING:
+    from pcgcd.automata.compilation import compile_expression
+    from pcgcd.automata.lifting import lift
+    from pcgcd.automata.vocabulary import Vocabulary
+
+__all__ = ["FiniteAutomaton", "Labels", "Vocabulary", "compile_expression", "lift"]
+
+# These need numba, which takes a second to import.
+_LATER = {"Vocabulary": "vocabulary", "compile_expression": "compilation", "lift": "lifting"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

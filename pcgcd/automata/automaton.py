@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -13,6 +13,9 @@ from torch import Tensor
 
 from pcgcd.automata import ambiguity
 from pcgcd.automata.labels import Labels
+from pcgcd.automata.limits import STATE_LIMIT
+from pcgcd.automata.masking import Masking
+from pcgcd.automata.running import Runner
 from pcgcd.circuits import (
     Chain,
     ChainOperators,
@@ -37,7 +40,7 @@ def _frozen(array: Any, dtype: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FiniteAutomaton(Chain):
+class FiniteAutomaton(Masking, Chain):
     """A finite automaton (Def. 3.1) whose edges carry sets of tokens, and a circuit for every n.
 
     As a circuit its value on a string is the number of accepting paths (Thm 4.3): zero or one
@@ -225,14 +228,32 @@ class FiniteAutomaton(Chain):
 
     def accepts(self, tokens: Sequence[int]) -> bool:
         """Whether some path from an initial to an accepting state spells the tokens."""
-        states = self.initial_mask
-        for token in tokens:
-            if not 0 <= token < self.vocab_size:
-                return False
-            allowed = self.labels.label_class[self.label, self.labels.token_class[token]]
-            reached = self.target[allowed & states[self.source]]
-            states = _mask(reached, self.num_states)
-        return bool((states & self.accepting_mask).any())
+        return self._runner.accepts_word(tokens)
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return Runner(self)
+
+    def shortest_length(self, limit: int = 100_000) -> int | None:
+        """The smallest length n >= 1 of a word up to the limit, if there is one.
+
+        See :class:`pcgcd.circuits.CircuitLike`; :meth:`shortest_word` knows the empty word too.
+        """
+        starts = self.initial_mask[self.source]
+        lengths = self.distance_to_accept[self.target[starts]] + 1
+        return int(lengths.min()) if len(lengths) and lengths.min() <= limit else None
+
+    @cached_property
+    def distance_to_accept(self) -> Indices:
+        """The number of steps from each state to the nearest accepting one, (S,).
+
+        Where there is no way it is 2 ** 62, more than any length.
+        """
+        from pcgcd.automata import words
+
+        distance = words.distance_to_accept(self)
+        distance.flags.writeable = False
+        return distance
 
     @cached_property
     def is_deterministic(self) -> bool:
@@ -253,6 +274,161 @@ class FiniteAutomaton(Chain):
     def counts_paths(self) -> bool:
         """See :class:`pcgcd.circuits.Chain`."""
         return not self.is_unambiguous
+
+    # -- its language -------------------------------------------------------------------------
+    # The algebra is compiled when it is first used, so it is not imported before.
+
+    def union(self, *others: FiniteAutomaton) -> FiniteAutomaton:
+        """The words of any of the automata."""
+        from pcgcd.automata import algebra
+
+        return algebra.union(self, *others)
+
+    def concatenate(self, *others: FiniteAutomaton) -> FiniteAutomaton:
+        """A word of this one, then of the others in turn."""
+        from pcgcd.automata import algebra
+
+        return algebra.concatenate(self, *others)
+
+    def repeat(
+        self, least: int = 0, most: int | None = None, *, state_limit: int = STATE_LIMIT
+    ) -> FiniteAutomaton:
+        """Between ``least`` and ``most`` of its words (None: any number) after each other."""
+        from pcgcd.automata import algebra
+
+        return algebra.repeat(self, least, most, state_limit=state_limit)
+
+    def star(self) -> FiniteAutomaton:
+        """Any number of its words after each other."""
+        return self.repeat()
+
+    def option(self) -> FiniteAutomaton:
+        """Its words and the empty one."""
+        return self.repeat(0, 1)
+
+    def reverse(self) -> FiniteAutomaton:
+        """Its words read backwards."""
+        from pcgcd.automata import algebra
+
+        return algebra.reverse(self)
+
+    def intersection(
+        self, *others: FiniteAutomaton, state_limit: int = STATE_LIMIT
+    ) -> FiniteAutomaton:
+        """The words that all of the automata accept."""
+        from pcgcd.automata import algebra
+
+        return algebra.intersection(self, *others, state_limit=state_limit)
+
+    def difference(
+        self, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
+    ) -> FiniteAutomaton:
+        """The words that the other does not accept."""
+        from pcgcd.automata import algebra
+
+        return algebra.difference(self, other, state_limit=state_limit)
+
+    def complement(self, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+        """Every other word over the vocabulary."""
+        from pcgcd.automata import algebra
+
+        return algebra.complement(self, state_limit=state_limit)
+
+    def determinize(self, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+        """A deterministic automaton for the same words."""
+        from pcgcd.automata import algebra
+
+        return algebra.determinize(self, state_limit=state_limit)
+
+    def minimize(self, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+        """The smallest deterministic automaton for the same words."""
+        from pcgcd.automata import algebra
+
+        return algebra.minimize(self, state_limit=state_limit)
+
+    def reduce(self) -> FiniteAutomaton:
+        """A smaller automaton by bisimulation; it may keep its choices."""
+        from pcgcd.automata import algebra
+
+        return algebra.reduce(self)
+
+    def trim(self) -> FiniteAutomaton:
+        """Only the states on a way from an initial to an accepting one."""
+        from pcgcd.automata import algebra
+
+        return algebra.trim(self)
+
+    def shuffle(self, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+        """A word of each, their tokens interleaved in any way."""
+        from pcgcd.automata import algebra
+
+        return algebra.shuffle(self, other, state_limit=state_limit)
+
+    def is_empty(self) -> bool:
+        """Whether no word is accepted."""
+        return bool((self.distance_to_accept[self.initial_mask] > self.num_states).all())
+
+    def is_universal(self, *, state_limit: int = STATE_LIMIT) -> bool:
+        """Whether every word over the vocabulary is accepted."""
+        from pcgcd.automata import algebra
+
+        return algebra.is_universal(self, state_limit=state_limit)
+
+    def is_equivalent(self, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> bool:
+        """Whether both accept the same words."""
+        from pcgcd.automata import algebra
+
+        return algebra.is_equivalent(self, other, state_limit=state_limit)
+
+    def shortest_word(self) -> tuple[int, ...] | None:
+        """The first of the shortest words, if there is any."""
+        from pcgcd.automata import words
+
+        return words.shortest_word(self)
+
+    def enumerate_words(
+        self, max_length: int | None = None, limit: int | None = None
+    ) -> Iterator[tuple[int, ...]]:
+        """The words, each once, by length and then in the order of their tokens."""
+        from pcgcd.automata import words
+
+        return words.enumerate_words(self, max_length, limit)
+
+    def count_words(self, length: int, *, state_limit: int = STATE_LIMIT) -> int:
+        """How many different words of a length are accepted, exactly."""
+        from pcgcd.automata import words
+
+        return words.count_words(self, length, state_limit=state_limit)
+
+    def random_word(
+        self,
+        *,
+        length: int | None = None,
+        max_length: int | None = None,
+        generator: torch.Generator | int,
+        state_limit: int = STATE_LIMIT,
+    ) -> tuple[int, ...]:
+        """A word of the length, or up to the greatest length, all being equally likely."""
+        from pcgcd.automata import words
+
+        return words.random_word(
+            self,
+            length=length,
+            max_length=max_length,
+            generator=generator,
+            state_limit=state_limit,
+        )
+
+    def to_dot(self) -> str:
+        """The automaton as text for graphviz."""
+        from pcgcd.automata import interop
+
+        return interop.to_dot(self)
+
+    def _repr_svg_(self) -> str:
+        from pcgcd.automata import drawing
+
+        return drawing.to_svg(self)
 
     def __repr__(self) -> str:
         return (

@@ -1,4 +1,4 @@
-"""The command line: ``pcgcd demo``, ``pcgcd --version``.
+"""The command line: ``pcgcd demo``, ``pcgcd compile``, ``pcgcd experiment``, ``pcgcd --version``.
 
 What a command needs is imported when the command runs.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcgcd import __version__
+from pcgcd.cli.constraints import add_constraint_options
 from pcgcd.errors import PcgcdError
 
 __all__ = ["main"]
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PcgcdError as error:
         return _fail(str(error))
     except OSError as error:
-        return _fail(f"cannot write to {error.filename or arguments.out}: {error.strerror}")
+        return _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
     return 0
 
 
@@ -48,12 +49,32 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pcgcd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
+
     demo = commands.add_parser("demo", help="show what the library does, in a few seconds")
     demo.add_argument(
         "--out", type=Path, default=Path("demo_output"), help="folder of the picture (%(default)s)"
     )
     demo.add_argument("--seed", type=int, default=0, help="decides the samples (%(default)s)")
     demo.set_defaults(run=_demo)
+
+    compile_ = commands.add_parser(
+        "compile", help="turn a constraint into a token automaton and tell its size"
+    )
+    add_constraint_options(compile_)
+    compile_.add_argument(
+        "--model", help="a tokenizer's folder or hub id; without it, tokens are single bytes"
+    )
+    compile_.add_argument("--cache", type=Path, help="folder in which compiled automata are kept")
+    compile_.add_argument("--picture", type=Path, help="draw the automaton over bytes to this file")
+    compile_.add_argument("--json", action="store_true", help="print one JSON object")
+    compile_.set_defaults(run=_compile)
+
+    experiment = commands.add_parser("experiment", help="repeat a table or figure of the paper")
+    experiment.add_argument("name", choices=["nfa-dfa"])
+    experiment.add_argument(
+        "--out", type=Path, default=Path("experiments_output"), help="folder (%(default)s)"
+    )
+    experiment.set_defaults(run=_experiment)
     return parser
 
 
@@ -61,3 +82,15 @@ def _demo(arguments: argparse.Namespace) -> None:
     from pcgcd import demo
 
     demo.main(arguments.out, arguments.seed)
+
+
+def _compile(arguments: argparse.Namespace) -> None:
+    from pcgcd.cli.compile import run
+
+    run(arguments)
+
+
+def _experiment(arguments: argparse.Namespace) -> None:
+    from pcgcd.experiments import nfa_dfa
+
+    nfa_dfa.main(arguments.out)

@@ -1,0 +1,318 @@
+"""Operations on the languages of automata, over any vocabulary.
+
+These are also methods of :class:`pcgcd.FiniteAutomaton`. Its ``*`` and ``+`` are something else:
+they multiply and add circuits, that is, numbers of paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.empty_moves import assemble, orders
+from pcgcd.automata.graphs import Graph, too_large
+from pcgcd.automata.kernels.jit import Indices
+from pcgcd.automata.limits import STATE_LIMIT
+from pcgcd.automata.products import complete, intersect, with_common_classes
+from pcgcd.errors import InvalidParameterError
+
+__all__ = [
+    "any_order",
+    "complement",
+    "concatenate",
+    "determinize",
+    "difference",
+    "intersection",
+    "is_empty",
+    "is_equivalent",
+    "is_universal",
+    "minimize",
+    "option",
+    "reduce",
+    "repeat",
+    "reverse",
+    "shuffle",
+    "star",
+    "trim",
+    "union",
+]
+
+_NONE: Indices = np.empty(0, dtype=np.int64)
+
+
+def _graphs(automata: Sequence[FiniteAutomaton]) -> list[Graph]:
+    if not automata:
+        raise InvalidParameterError(
+            "give at least one automaton; without one the vocabulary is unknown"
+        )
+    return with_common_classes([Graph.of(fa) for fa in automata])
+
+
+def _starts(graphs: Sequence[Graph]) -> tuple[list[Indices], list[Indices], int]:
+    """The initial and the accepting states of automata put side by side, and their number."""
+    first = np.cumsum([0, *(graph.num_states for graph in graphs)])
+    initial = [np.flatnonzero(g.initial) + at for g, at in zip(graphs, first)]
+    accepting = [np.flatnonzero(g.accepting) + at for g, at in zip(graphs, first)]
+    return initial, accepting, int(first[-1])
+
+
+def _moves(source: Indices | int, target: Indices | int) -> tuple[Indices, Indices]:
+    """Empty moves from all of some states to all of others."""
+    sources, targets = np.atleast_1d(source), np.atleast_1d(target)
+    return np.repeat(sources, len(targets)), np.tile(targets, len(sources))
+
+
+# -- rational operations ----------------------------------------------------------------------
+
+
+def union(*automata: FiniteAutomaton) -> FiniteAutomaton:
+    """The words of any of the automata."""
+    graphs = _graphs(automata)
+    initial, accepting, _ = _starts(graphs)
+    whole = assemble(graphs, [], 0, np.concatenate(initial), np.concatenate(accepting))
+    return whole.numbered().automaton()
+
+
+def concatenate(*automata: FiniteAutomaton) -> FiniteAutomaton:
+    """A word of the first, then one of the second, and so on; linear in all of them together."""
+    graphs = _graphs(automata)
+    initial, accepting, count = _starts(graphs)
+    between = count + np.arange(len(graphs) - 1)
+    moves = []
+    for i, state in enumerate(between.tolist()):
+        moves += [_moves(accepting[i], state), _moves(state, initial[i + 1])]
+    whole = assemble(graphs, moves, len(between), initial[0], accepting[-1])
+    return whole.numbered().automaton()
+
+
+def star(fa: FiniteAutomaton) -> FiniteAutomaton:
+    """Any number of its words, one after the other."""
+    return repeat(fa, 0, None)
+
+
+def option(fa: FiniteAutomaton) -> FiniteAutomaton:
+    """Its words and the empty one."""
+    return repeat(fa, 0, 1)
+
+
+def repeat(
+    fa: FiniteAutomaton,
+    least: int = 0,
+    most: int | None = None,
+    *,
+    state_limit: int = STATE_LIMIT,
+) -> FiniteAutomaton:
+    """Between ``least`` and ``most`` of its words (None: any number), one after the other."""
+    if least < 0 or (most is not None and most < least):
+        raise InvalidParameterError(f"cannot repeat at least {least} and at most {most} times")
+    copies = max(1, least if most is None else most)
+    needed = copies * (fa.num_states + 1) + 1
+    if needed > state_limit:
+        raise too_large(
+            f"{copies:,} copies of {fa.num_states:,} states", state_limit, f"{needed:,}"
+        )
+    graphs = [Graph.of(fa)] * copies
+    initial, accepting, count = _starts(graphs)
+    # State i of these is passed before copy i, the last one after the last copy.
+    between = count + np.arange(copies + 1)
+    end = between[-1]
+    moves = []
+    if most != 0:
+        for i in range(copies):
+            moves += [_moves(between[i], initial[i]), _moves(accepting[i], between[i + 1])]
+    moves.append(_moves(between[least:], end))
+    if most is None:
+        moves.append(_moves(end, between[-2]))
+    whole = assemble(graphs, moves, copies + 1, between[:1], between[-1:])
+    return whole.numbered().automaton()
+
+
+def reverse(fa: FiniteAutomaton) -> FiniteAutomaton:
+    """Its words read backwards."""
+    return Graph.of(fa).reversed().numbered().automaton()
+
+
+# -- boolean operations -----------------------------------------------------------------------
+
+
+def intersection(*automata: FiniteAutomaton, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+    """The words that all of the automata accept; deterministic if all are."""
+    result, *others = sorted(_graphs(automata), key=lambda graph: graph.num_states)
+    result = result.trimmed()
+    for other in others:
+        result = intersect(result, other, state_limit).trimmed()
+    return result.numbered().automaton()
+
+
+def complement(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+    """Every other word over the vocabulary, as a minimal deterministic automaton."""
+    total = complete(_minimal(fa, state_limit))
+    return total.with_accepting(~total.accepting).trimmed().refined().numbered().automaton()
+
+
+def difference(
+    left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
+) -> FiniteAutomaton:
+    """The words of the left one that the right one does not accept."""
+    return intersection(left, complement(right, state_limit=state_limit), state_limit=state_limit)
+
+
+# -- the same words from another automaton ----------------------------------------------------
+
+
+def _deterministic(fa: FiniteAutomaton, state_limit: int) -> Graph:
+    graph = Graph.of(fa).trimmed()
+    result = graph.determinized(state_limit)
+    if result is None:
+        raise too_large(
+            f"a deterministic automaton for one with {graph.num_states:,} states", state_limit
+        )
+    return result
+
+
+def _minimal(fa: FiniteAutomaton, state_limit: int) -> Graph:
+    return _deterministic(fa, state_limit).trimmed().refined()
+
+
+def determinize(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+    """A deterministic automaton, by the subset construction."""
+    return _deterministic(fa, state_limit).numbered().automaton()
+
+
+def minimize(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
+    """The smallest deterministic automaton; the same arrays for every automaton of a language."""
+    return _minimal(fa, state_limit).numbered().automaton()
+
+
+def reduce(fa: FiniteAutomaton) -> FiniteAutomaton:
+    """A smaller automaton by bisimulation, forward and backward. It may keep its choices."""
+    return Graph.of(fa).reduced().numbered().automaton()
+
+
+def trim(fa: FiniteAutomaton) -> FiniteAutomaton:
+    """Only the states on a way from an initial to an accepting one, in their order."""
+    return Graph.of(fa).trimmed().automaton()
+
+
+# -- orders -----------------------------------------------------------------------------------
+
+
+def shuffle(
+    left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
+) -> FiniteAutomaton:
+    """A word of each, their tokens interleaved in any way."""
+    a, b = (graph.trimmed() for graph in _graphs([left, right]))
+    count = a.num_states * b.num_states
+    if count > state_limit:
+        raise too_large("the shuffle of the automata", state_limit, f"{count:,}")
+    states_a, states_b = np.arange(a.num_states), np.arange(b.num_states)
+    # The pair (p, q) is state p * S2 + q; an edge of one moves while the other stays.
+    first = (a.source[:, None] * b.num_states + states_b).ravel()
+    first_target = (a.target[:, None] * b.num_states + states_b).ravel()
+    second = (states_a[:, None] * b.num_states + b.source).ravel()
+    second_target = (states_a[:, None] * b.num_states + b.target).ravel()
+    return (
+        replace(
+            a,
+            num_states=count,
+            source=np.concatenate([first, second]),
+            target=np.concatenate([first_target, second_target]),
+            label=np.concatenate(
+                [np.repeat(a.label, b.num_states), np.tile(b.label + len(a.sets), a.num_states)]
+            ),
+            sets=np.concatenate([a.sets, b.sets]),
+            initial=np.outer(a.initial, b.initial).ravel(),
+            accepting=np.outer(a.accepting, b.accepting).ravel(),
+        )
+        .numbered()
+        .automaton()
+    )
+
+
+def any_order(
+    *members: FiniteAutomaton,
+    required: Sequence[bool] | None = None,
+    separator: FiniteAutomaton | None = None,
+    least: int = 0,
+    most: int | None = None,
+    state_limit: int = STATE_LIMIT,
+) -> FiniteAutomaton:
+    """A word of each member, one whole word after the other, in any order.
+
+    Args:
+        members: The automata. Each has to be copied 2 ** (number of members - 1) times.
+        required: Which of them must come; by default all.
+        separator: What stands between two of them; by default nothing.
+        least: How many of them come at least.
+        most: How many of them come at most; by default all may.
+        state_limit: How many states the automaton may have before it is reduced.
+    """
+    flags = [True] * len(members) if required is None else list(required)
+    if len(flags) != len(members):
+        raise InvalidParameterError(
+            f"required has {len(flags)} entries for {len(members)} members; give one for each"
+        )
+    between = [] if separator is None else [separator]
+    graphs = [graph.reduced() for graph in _graphs([*members, *between])]
+    half = 1 << (len(members) - 1)
+    needed = half * (
+        sum(g.num_states * (1 + (i == len(members))) for i, g in enumerate(graphs)) + 4
+    )
+    if needed > state_limit:
+        raise too_large(
+            f"an automaton for {len(members)} members in any order", state_limit, f"{needed:,}"
+        )
+    choice = orders(flags, least, most)
+    copies: list[Graph] = []
+    ways: list[tuple[int, int]] = []
+    count = 2 * half
+    # State S is passed when the members of S have been seen, state count + S when one may follow.
+    for i, before in enumerate(choice.before):
+        copies += [graphs[i]] * len(before)
+        ways += [(count + s, s | 1 << i) for s in before.tolist()]
+    direct = [(0, count)]
+    if separator is None:
+        direct += [(s, count + s) for s in choice.open.tolist()]
+    else:
+        copies += [graphs[-1]] * len(choice.open)
+        ways += [(s, count + s) for s in choice.open.tolist()]
+    # At least one automaton, so that the vocabulary is known.
+    initial, accepting, first = _starts(copies or graphs)
+    moves = [_moves(first + s, first + t) for s, t in direct]
+    for (entry, exit_), starts, ends in zip(ways, initial, accepting):
+        moves += [_moves(first + entry, starts), _moves(ends, first + exit_)]
+    whole = assemble(copies or graphs, moves, 2 * count, np.array([first]), first + choice.final)
+    return whole.numbered().automaton()
+
+
+# -- questions --------------------------------------------------------------------------------
+
+
+def is_empty(fa: FiniteAutomaton) -> bool:
+    """Whether no word is accepted."""
+    return not Graph.of(fa).trimmed().accepting.any()
+
+
+def is_universal(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> bool:
+    """Whether every word over the vocabulary is accepted."""
+    return is_empty(complement(fa, state_limit=state_limit))
+
+
+def is_equivalent(
+    left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
+) -> bool:
+    """Whether both accept the same words: whether their minimal automata are the same."""
+    _graphs([left, right])
+    a, b = minimize(left, state_limit=state_limit), minimize(right, state_limit=state_limit)
+    pairs = [
+        (a.source, b.source),
+        (a.target, b.target),
+        (a.label, b.label),
+        (a.accepting_mask, b.accepting_mask),
+        (a.labels.label_class, b.labels.label_class),
+        (a.labels.token_class, b.labels.token_class),
+    ]
+    return all(np.array_equal(x, y) for x, y in pairs)

@@ -1,0 +1,170 @@
+"""Compiled token automata on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.labels import Labels
+
+if TYPE_CHECKING:
+    from pcgcd.automata.vocabulary import Vocabulary
+
+__all__ = ["AutomatonCache"]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+_FORMAT = "pcgcd token automaton 1"
+_ARRAYS = {
+    "source": np.dtype(np.int64),
+    "target": np.dtype(np.int64),
+    "label": np.dtype(np.int64),
+    "label_class": np.dtype(np.bool_),
+    "token_class": np.dtype(np.int64),
+    "initial_mask": np.dtype(np.bool_),
+    "accepting_mask": np.dtype(np.bool_),
+}
+# What reading a damaged archive may raise.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True)
+class AutomatonCache:
+    """A folder of token automata, one file for each pair of byte automaton and vocabulary.
+
+    Files appear complete or not at all, so several processes may share a folder. A file that cannot
+    be read, for whatever reason, is built again.
+
+    Attributes:
+        folder: Where the files are; made when the first one is written.
+    """
+
+    folder: Path
+
+    def key(self, automaton: FiniteAutomaton, vocabulary: Vocabulary) -> str:
+        """What the result depends on, as a hash (sha256, hexadecimal)."""
+        digest = hashlib.sha256(_FORMAT.encode())
+        digest.update(vocabulary.fingerprint.encode())
+        for name, array in _arrays(automaton).items():
+            digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    def path(self, automaton: FiniteAutomaton, vocabulary: Vocabulary) -> Path:
+        """The file for a byte automaton and a vocabulary."""
+        return self.folder / f"{self.key(automaton, vocabulary)}.npz"
+
+    def get(
+        self,
+        automaton: FiniteAutomaton,
+        vocabulary: Vocabulary,
+        build: Callable[[FiniteAutomaton, Vocabulary], FiniteAutomaton],
+    ) -> FiniteAutomaton:
+        """The stored token automaton; built, and stored, if there is none that can be read.
+
+        A folder that cannot be written to costs time only.
+        """
+        path = self.path(automaton, vocabulary)
+        stored = load(path, vocabulary.logits_size)
+        if stored is not None:
+            return stored
+        built = build(automaton, vocabulary)
+        try:
+            save(built, path)
+        except OSError:
+            return built
+        return built
+
+
+def save(automaton: FiniteAutomaton, path: Path) -> None:
+    """Write a file in one go: under another name first, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **_arrays(automaton))
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path, vocab_size: int) -> FiniteAutomaton | None:
+    """The automaton in a file, or None if there is none or it is damaged."""
+    try:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            if archive.testzip() is not None:
+                return None
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in _ARRAYS}
+    except _DAMAGE:
+        return None
+    if not _consistent(arrays, vocab_size):
+        return None
+    for array in arrays.values():
+        array.flags.writeable = False
+    return FiniteAutomaton(
+        num_states=len(arrays["initial_mask"]),
+        source=arrays["source"],
+        target=arrays["target"],
+        label=arrays["label"],
+        labels=Labels(arrays["label_class"], arrays["token_class"]),
+        initial_mask=arrays["initial_mask"],
+        accepting_mask=arrays["accepting_mask"],
+    )
+
+
+def _arrays(automaton: FiniteAutomaton) -> dict[str, Array]:
+    arrays = {
+        name: getattr(automaton.labels if "class" in name else automaton, name) for name in _ARRAYS
+    }
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _consistent(arrays: dict[str, Array], vocab_size: int) -> bool:
+    """Whether the arrays make an automaton over a vocabulary of that size."""
+    num_states = len(arrays["initial_mask"])
+    if any(arrays[name].dtype != dtype for name, dtype in _ARRAYS.items()):
+        return False
+    if any(arrays[name].ndim != (2 if name == "label_class" else 1) for name in _ARRAYS):
+        return False
+    num_labels, num_classes = arrays["label_class"].shape
+    lengths = {len(arrays[name]) for name in ("source", "target", "label")}
+    limits = {
+        "source": num_states,
+        "target": num_states,
+        "label": num_labels,
+        "token_class": num_classes,
+    }
+    return (
+        num_states > 0
+        and len(arrays["accepting_mask"]) == num_states
+        and len(lengths) == 1
+        and len(arrays["token_class"]) == vocab_size
+        and all(
+            not arrays[name].size or (arrays[name].min() >= 0 and arrays[name].max() < limit)
+            for name, limit in limits.items()
+        )
+    )

@@ -1,0 +1,357 @@
+"""Expressions as automata with empty moves: one small rule for each kind of expression.
+
+Each rule adds edges that leave its entry and enter its exit, never the other way round, so rules
+can share entries and exits. The tree is walked with a stack of our own, since it may be deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.empty_moves import orders, without_empty_moves
+from pcgcd.automata.expressions import (
+    EMPTY_STRING,
+    AnyOrder,
+    ByteSet,
+    Complement,
+    Concatenation,
+    Embedded,
+    Expression,
+    Intersection,
+    Literal,
+    Repeat,
+    Union,
+)
+from pcgcd.automata.graphs import Graph, pack, too_large, unpack
+from pcgcd.automata.kernels.edges import intern
+
+__all__ = ["copied", "emit", "post_order", "states_inside"]
+
+_MANY_COPIES = 4
+_WORTH_COPYING = 24
+
+Task: TypeAlias = "Callable[[], None]"
+
+
+def children(expression: Expression) -> Sequence[Expression]:
+    """The expressions that this one is made of."""
+    if isinstance(expression, Concatenation | Intersection):
+        return expression.parts
+    if isinstance(expression, Union):
+        return expression.options
+    if isinstance(expression, Repeat | Complement):
+        return (expression.body,)
+    if isinstance(expression, AnyOrder):
+        return (*(member.body for member in expression.members), expression.separator)
+    return ()
+
+
+def post_order(expression: Expression) -> list[Expression]:
+    """All sub-expressions, each object once, after those it is made of."""
+    result: list[Expression] = []
+    seen: set[int] = set()
+    stack = [(expression, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            result.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(child, False) for child in children(node) if id(child) not in seen]
+    return result
+
+
+def copied(expression: Expression) -> Sequence[Expression]:
+    """Those children that will be placed many times over."""
+    if isinstance(expression, AnyOrder):
+        return children(expression)
+    if isinstance(expression, Repeat) and _copies(expression) >= _MANY_COPIES:
+        return (expression.body,)
+    return ()
+
+
+def states_inside(node: Expression, inside: dict[int, int]) -> int:
+    """How many states the rules add for an expression, given the numbers of its parts by id."""
+    if isinstance(node, Literal):
+        return max(0, len(node.text) - 1)
+    if isinstance(node, Concatenation):
+        return len(node.parts) - 1 + sum(inside[id(part)] for part in node.parts)
+    if isinstance(node, Union):
+        return sum(inside[id(option)] for option in node.options)
+    if isinstance(node, Repeat):
+        return 1 + _copies(node) * (1 + inside[id(node.body)])
+    if isinstance(node, AnyOrder):
+        half = 1 << (len(node.members) - 1)
+        bodies = sum(inside[id(member.body)] for member in node.members)
+        return half * (4 + bodies + 2 * inside[id(node.separator)])
+    if isinstance(node, Embedded):
+        return node.automaton.num_states
+    return 0
+
+
+def _copies(expression: Repeat) -> int:
+    return max(1, expression.least if expression.most is None else expression.most)
+
+
+# -- the rules --------------------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    """What an expression has added between an entry and an exit."""
+
+    entry: int
+    exit: int
+    states: slice
+    edges: slice
+    empty: slice
+
+
+class _Emitter:
+    def __init__(self, built: dict[int, FiniteAutomaton], state_limit: int) -> None:
+        self.built, self.state_limit = built, state_limit
+        self.count = 2
+        self.source: list[int] = []
+        self.target: list[int] = []
+        self.label: list[int] = []
+        self.empty_source: list[int] = []
+        self.empty_target: list[int] = []
+        # Labels 0..255 are single bytes, the others are numbered as they come.
+        self.masks: dict[int, int] = {1 << byte: byte for byte in range(256)}
+        self.blocks: dict[tuple[int, bool], _Block] = {}
+        self.stack: list[Task] = []
+
+    def run(self, expression: Expression) -> None:
+        self.push(expression, 0, 1)
+        while self.stack:
+            self.stack.pop()()
+
+    def push(self, expression: Expression, entry: int, exit_: int, nonempty: bool = False) -> None:
+        self.stack.append(partial(self.place, expression, entry, exit_, nonempty))
+
+    def new_states(self, count: int) -> int:
+        first = self.count
+        self.count += count
+        if self.count > self.state_limit:
+            raise too_large("the automaton of this expression", self.state_limit)
+        return first
+
+    def empty_move(self, source: int, target: int) -> None:
+        self.empty_source.append(source)
+        self.empty_target.append(target)
+
+    def number(self, mask: int) -> int:
+        return self.masks.setdefault(mask, len(self.masks))
+
+    def place(self, expression: Expression, entry: int, exit_: int, nonempty: bool) -> None:
+        """Between two states; ``nonempty`` leaves out the empty string of what was built before."""
+        if isinstance(expression, Literal):
+            self.place_literal(expression.text, entry, exit_)
+            return
+        if isinstance(expression, ByteSet):
+            if expression.mask:
+                self.source.append(entry)
+                self.target.append(exit_)
+                self.label.append(self.number(expression.mask))
+            return
+        built = self.built.get(id(expression))
+        if expression.size > _WORTH_COPYING and entry != exit_:
+            block = self.blocks.get((id(expression), nonempty))
+            if block is not None:
+                self.copy(block, [entry], [exit_])
+                return
+            self.stack.append(self.remember(expression, entry, exit_, nonempty))
+        if built is not None:
+            self.place_automaton(built, entry, exit_, nonempty)
+        elif isinstance(expression, Concatenation):
+            states = self.chain(len(expression.parts), entry, exit_)
+            for part, first, last in zip(expression.parts, states, states[1:]):
+                self.push(part, first, last)
+        elif isinstance(expression, Union):
+            for option in expression.options:
+                self.push(option, entry, exit_)
+        elif isinstance(expression, Repeat):
+            self.place_repeat(expression, entry, exit_)
+        elif isinstance(expression, AnyOrder):
+            self.place_any_order(expression, entry, exit_)
+        elif isinstance(expression, Embedded):
+            self.place_automaton(expression.automaton, entry, exit_, False)
+
+    def chain(self, length: int, entry: int, exit_: int) -> list[int]:
+        first = self.new_states(length - 1)
+        return [entry, *range(first, first + length - 1), exit_]
+
+    def remember(self, expression: Expression, entry: int, exit_: int, nonempty: bool) -> Task:
+        states, edges, empty = self.count, len(self.source), len(self.empty_source)
+
+        def task() -> None:
+            self.blocks[id(expression), nonempty] = _Block(
+                entry,
+                exit_,
+                slice(states, self.count),
+                slice(edges, len(self.source)),
+                slice(empty, len(self.empty_source)),
+            )
+
+        return task
+
+    def copy(self, block: _Block, entries: Sequence[int], exits: Sequence[int]) -> None:
+        """The same again between other states, once for each pair of them."""
+        size = block.states.stop - block.states.start
+        first = self.new_states(size * len(entries))
+        shift = first + size * np.arange(len(entries)) - block.states.start
+        begin, end = np.asarray(entries)[:, None], np.asarray(exits)[:, None]
+
+        def moved(states: list[int]) -> list[int]:
+            array = np.array(states, dtype=np.int64)
+            inner = array + shift[:, None]
+            outer = np.where(array == block.exit, end, inner)
+            result: list[int] = np.where(array == block.entry, begin, outer).ravel().tolist()
+            return result
+
+        self.source += moved(self.source[block.edges])
+        self.target += moved(self.target[block.edges])
+        self.label += self.label[block.edges] * len(entries)
+        self.empty_source += moved(self.empty_source[block.empty])
+        self.empty_target += moved(self.empty_target[block.empty])
+
+    def place_often(
+        self,
+        body: Expression,
+        entries: Sequence[int],
+        exits: Sequence[int],
+        nonempty: bool = False,
+    ) -> None:
+        """The body between each pair of states."""
+        if isinstance(body, ByteSet):
+            if body.mask:
+                self.source += entries
+                self.target += exits
+                self.label += [self.number(body.mask)] * len(entries)
+            return
+        self.stack.append(partial(self.place_copies, body, entries, exits, nonempty))
+
+    def place_copies(
+        self, body: Expression, entries: Sequence[int], exits: Sequence[int], nonempty: bool
+    ) -> None:
+        if len(entries) > 1:
+            remember = self.remember(body, entries[0], exits[0], nonempty)
+
+            def task() -> None:
+                remember()
+                self.copy(self.blocks[id(body), nonempty], entries[1:], exits[1:])
+
+            self.stack.append(task)
+        self.push(body, entries[0], exits[0], nonempty)
+
+    def place_literal(self, text: bytes, entry: int, exit_: int) -> None:
+        if not text:
+            self.empty_move(entry, exit_)
+            return
+        states = self.chain(len(text), entry, exit_)
+        self.source += states[:-1]
+        self.target += states[1:]
+        self.label += text
+
+    def place_repeat(self, expression: Repeat, entry: int, exit_: int) -> None:
+        body, least, most = expression.body, expression.least, expression.most
+        while isinstance(body, Repeat) and (body.least, body.most) == (0, 1):
+            body, least = body.body, 0  # (x?){m,n} = x{0,n}
+        built = self.built.get(id(body))
+        nonempty = built is not None and bool((built.initial_mask & built.accepting_mask).any())
+        if nonempty:
+            least = 0  # as above: without it, empty moves would lead past any number of copies
+        if most is not None:
+            states = self.chain(most, entry, exit_)
+            for state in states[least:-1]:
+                self.empty_move(state, exit_)
+            self.place_often(body, states[:-1], states[1:], nonempty)
+            return
+        loop = self.new_states(1)
+        if least == 0:
+            self.empty_move(entry, loop)
+            self.push(body, loop, loop, nonempty)
+        else:
+            states = self.chain(least, entry, loop)
+            if least == 1:
+                states[0] = self.new_states(1)
+                self.empty_move(entry, states[0])
+            self.empty_move(loop, states[-2])
+            self.place_often(body, states[:-1], states[1:])
+        self.empty_move(loop, exit_)
+
+    def place_any_order(self, expression: AnyOrder, entry: int, exit_: int) -> None:
+        members = expression.members
+        choice = orders([m.required for m in members], expression.least, expression.most)
+        count = 1 << len(members)
+        hub = self.new_states(count) + np.arange(count)
+        ready = hub
+        if expression.separator != EMPTY_STRING:
+            ready = self.new_states(count) + np.arange(count)
+            if len(choice.open):
+                entries, exits = hub[choice.open], ready[choice.open]
+                self.place_often(expression.separator, entries.tolist(), exits.tolist())
+            self.empty_move(int(hub[0]), int(ready[0]))
+        self.empty_move(entry, int(hub[0]))
+        for state in hub[choice.final].tolist():
+            self.empty_move(state, exit_)
+        for i, (member, before) in enumerate(zip(members, choice.before)):
+            if len(before):
+                entries, exits = ready[before], hub[before | 1 << i]
+                self.place_often(member.body, entries.tolist(), exits.tolist())
+
+    def place_automaton(self, fa: FiniteAutomaton, entry: int, exit_: int, nonempty: bool) -> None:
+        first = self.new_states(fa.num_states)
+        members = fa.labels.label_class[:, fa.labels.token_class]
+        rows = np.packbits(members, axis=1, bitorder="little")
+        number = [self.number(int.from_bytes(row.tobytes(), "little")) for row in rows]
+        label = [number[i] for i in fa.label.tolist()]
+        self.source += (fa.source + first).tolist()
+        self.target += (fa.target + first).tolist()
+        self.label += label
+        if nonempty:
+            starting = np.flatnonzero(fa.initial_mask[fa.source])
+            self.source += [entry] * len(starting)
+            self.target += (fa.target[starting] + first).tolist()
+            self.label += [label[edge] for edge in starting.tolist()]
+        else:
+            for state in np.flatnonzero(fa.initial_mask).tolist():
+                self.empty_move(entry, first + state)
+        for state in np.flatnonzero(fa.accepting_mask).tolist():
+            self.empty_move(first + state, exit_)
+
+
+def emit(expression: Expression, built: dict[int, FiniteAutomaton], state_limit: int) -> Graph:
+    """The trim automaton of an expression, without empty moves.
+
+    Args:
+        expression: What to build.
+        built: The automata of those of its parts that were built by themselves, by id: all
+            intersections and complements, and others.
+        state_limit: How many states it may have before empty moves are removed.
+    """
+    emitter = _Emitter(built, state_limit)
+    emitter.run(expression)
+    label = _array(emitter.label)
+    used, label = np.unique(label, return_inverse=True)
+    masks = list(emitter.masks)
+    bits = b"".join(masks[number].to_bytes(32, "little") for number in used.tolist())
+    members = unpack(np.frombuffer(bits, dtype=np.int64).reshape(-1, 4), 256)
+    byte_class, first = intern(pack(members.T))
+    ends = np.arange(emitter.count)
+    return without_empty_moves(
+        (_array(emitter.empty_source), _array(emitter.empty_target)),
+        (_array(emitter.source), _array(emitter.target), label.reshape(-1)),
+        (pack(members[:, first]), len(first), byte_class),
+        ends == 0,
+        ends == 1,
+    )
+
+
+def _array(values: list[int]) -> Any:
+    return np.array(values, dtype=np.int64)

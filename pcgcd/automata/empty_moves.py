@@ -1,0 +1,132 @@
+"""Automata put together from others with empty moves, which are removed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pcgcd.automata.graphs import Graph
+from pcgcd.automata.kernels.edges import group, reach, remove_epsilons
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask
+from pcgcd.automata.products import with_common_classes
+from pcgcd.errors import AutomatonTooLargeError
+
+__all__ = ["Orders", "assemble", "orders", "without_empty_moves"]
+
+# Empty moves may lead from each state to the edges of all others: this many steps for each state.
+_STEPS = 50
+_LEAST_STEPS = 10_000_000
+
+
+def without_empty_moves(
+    empty: tuple[Indices, Indices],
+    edges: tuple[Indices, Indices, Indices],
+    classes: tuple[Bits, int, Indices],
+    initial: Mask,
+    accepting: Mask,
+) -> Graph:
+    """The trim automaton without empty moves.
+
+    Args:
+        empty: Source and target of each empty move.
+        edges: Source, target and label of the others.
+        classes: The sets of the labels, the number of classes, and the class of each token.
+        initial: Which states are initial.
+        accepting: Which states accept.
+    """
+    num_states = len(initial)
+    order, offsets = group(np.concatenate([edges[1], empty[1]]), num_states)
+    useful = reach(offsets, np.concatenate([edges[0], empty[0]])[order], accepting)
+    limit = max(_LEAST_STEPS, _STEPS * num_states)
+    work, left, source, target, label, accepts = remove_epsilons(
+        num_states, *empty, *edges, initial, accepting, useful, limit
+    )
+    if work > limit:
+        raise AutomatonTooLargeError(
+            f"an automaton with {num_states:,} states has so many optional parts in a row that "
+            f"they make over {limit:,} edges; make fewer parts optional, or put them in groups"
+        )
+    if not len(left):
+        return Graph.nothing(classes[1], classes[2])
+    return Graph(len(left), source, target, label, *classes, initial[left], accepts).joined()
+
+
+def assemble(
+    graphs: Sequence[Graph],
+    empty: Iterable[tuple[Indices, Indices]],
+    extra: int,
+    initial: Indices,
+    accepting: Indices,
+) -> Graph:
+    """Several automata side by side, joined by empty moves.
+
+    Args:
+        graphs: The automata; their states are numbered one after the other.
+        empty: Arrays of sources and targets of empty moves.
+        extra: How many states to add after those of the automata.
+        initial: The initial states of the whole.
+        accepting: The accepting ones.
+    """
+    parts = with_common_classes(graphs)
+    first = np.cumsum([0, *(part.num_states for part in parts)])
+    first_label = np.cumsum([0, *(len(part.sets) for part in parts)])
+    count = int(first[-1]) + extra
+    moves = list(empty)
+    masks = np.zeros((2, count), dtype=np.bool_)
+    masks[0, initial], masks[1, accepting] = True, True
+    return without_empty_moves(
+        (_join(move[0] for move in moves), _join(move[1] for move in moves)),
+        (
+            _join(part.source + at for part, at in zip(parts, first)),
+            _join(part.target + at for part, at in zip(parts, first)),
+            _join(part.label + at for part, at in zip(parts, first_label)),
+        ),
+        (
+            np.concatenate([part.sets for part in parts]),
+            parts[0].num_classes,
+            parts[0].token_class,
+        ),
+        masks[0],
+        masks[1],
+    )
+
+
+def _join(arrays: Iterable[Indices]) -> Indices:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
+
+
+class Orders(NamedTuple):
+    """The sets of members that can have been seen, as bits, when members come in any order.
+
+    Attributes:
+        final: The sets with which it may end.
+        open: The sets, not empty, after which another member may come.
+        before: For each member the sets after which it may come.
+    """
+
+    final: Indices
+    open: Indices
+    before: list[Indices]
+
+
+def orders(required: Sequence[bool], least: int, most: int | None) -> Orders:
+    """All sets of at most ``most`` members from which every required one can still be reached."""
+    seen = np.arange(1 << len(required))
+    size = missing = np.array([0], dtype=np.int64)
+    for is_required in required:
+        size = np.concatenate([size, size + 1])
+        missing = np.concatenate([missing + is_required, missing])
+    most = len(required) if most is None else most
+    possible = size + missing <= most
+    final = (missing == 0) & (size >= least) & possible
+    before = []
+    for i in range(len(required)):
+        without = seen[(seen >> i & 1) == 0]
+        before.append(without[possible[without] & possible[without | 1 << i]])
+    followed = np.zeros(len(seen), dtype=np.bool_)
+    for sets in before:
+        followed[sets] = True
+    followed[0] = False
+    return Orders(np.flatnonzero(final), np.flatnonzero(followed), before)

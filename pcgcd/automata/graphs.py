@@ -1,0 +1,301 @@
+"""Automata as bare arrays, and the steps that constructions are made of.
+
+A :class:`Graph` is a :class:`pcgcd.FiniteAutomaton` on the way: its label sets are rows of bits
+over classes of tokens, nothing is frozen or unique yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.kernels import edges as edge_kernels
+from pcgcd.automata.kernels import partition, subsets
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask
+from pcgcd.automata.labels import Labels
+from pcgcd.errors import AutomatonTooLargeError
+
+__all__ = ["WORK_LIMIT", "Graph", "pack", "too_large", "unpack"]
+
+# How many elementary steps a construction may take: a few seconds.
+WORK_LIMIT = 500_000_000
+# How many states all sets of states of a subset construction may have together: 400 MB.
+_MEMBER_LIMIT = 50_000_000
+# How many edges the reduction of an automaton with choices may look at: about a second.
+_REDUCTION_STEPS = 100_000_000
+
+
+def pack(label_class: Mask) -> Bits:
+    """Rows of booleans as rows of 64-bit words."""
+    rows, classes = label_class.shape
+    words = max(1, -(-classes // 64))
+    padded = np.zeros((rows, words * 64), dtype=np.bool_)
+    padded[:, :classes] = label_class
+    return np.packbits(padded, axis=1, bitorder="little").view(np.int64)
+
+
+def unpack(sets: Bits, num_classes: int) -> Mask:
+    """Rows of words as rows of booleans."""
+    as_bytes = np.ascontiguousarray(sets).view(np.uint8)
+    return np.unpackbits(as_bytes, axis=1, bitorder="little", count=num_classes).view(np.bool_)
+
+
+def too_large(what: str, limit: int, needed: str = "") -> AutomatonTooLargeError:
+    """The error of a construction that passed its limit."""
+    return AutomatonTooLargeError(
+        f"{what} needs {needed or 'more'} states, over the limit of {limit:,}; raise it with "
+        f"state_limit=..., or make the automaton smaller: shorter bounds on repeats, fewer members "
+        f"in any order, an automaton that need not be deterministic"
+    )
+
+
+class Adjacency(NamedTuple):
+    """Edges sorted by the state they leave."""
+
+    offsets: Indices
+    target: Indices
+    label: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """States, edges between them, and the sets that the edges carry.
+
+    Attributes:
+        num_states: The number of states S.
+        source: The source of each edge.
+        target: The target of each edge.
+        label: The row of ``sets`` of each edge.
+        sets: Sets of classes, as bits, (L, words).
+        num_classes: The number of classes C.
+        token_class: The class of each token, (V,).
+        initial: Which states are initial, (S,).
+        accepting: Which states accept, (S,).
+    """
+
+    num_states: int
+    source: Indices
+    target: Indices
+    label: Indices
+    sets: Bits
+    num_classes: int
+    token_class: Indices
+    initial: Mask
+    accepting: Mask
+
+    @classmethod
+    def of(cls, fa: FiniteAutomaton) -> Graph:
+        """The arrays of an automaton, copied: frozen ones would have to be compiled for again."""
+        return cls(
+            fa.num_states,
+            fa.source.copy(),
+            fa.target.copy(),
+            fa.label.copy(),
+            pack(fa.labels.label_class),
+            fa.labels.num_classes,
+            fa.labels.token_class,
+            fa.initial_mask.copy(),
+            fa.accepting_mask.copy(),
+        )
+
+    @classmethod
+    def nothing(cls, num_classes: int, token_class: Indices) -> Graph:
+        """The empty language."""
+        none = np.empty(0, dtype=np.int64)
+        sets = np.empty((0, max(1, -(-num_classes // 64))), dtype=np.int64)
+        start, accepting = np.ones(1, dtype=np.bool_), np.zeros(1, dtype=np.bool_)
+        return cls(1, none, none, none, sets, num_classes, token_class, start, accepting)
+
+    def automaton(self) -> FiniteAutomaton:
+        """The automaton, with sorted edges, distinct labels and as few classes as there can be."""
+        final = self.joined().classified()
+        label_class = np.ascontiguousarray(unpack(final.sets, final.num_classes))
+        return FiniteAutomaton(
+            num_states=final.num_states,
+            source=_frozen(final.source),
+            target=_frozen(final.target),
+            label=_frozen(final.label),
+            labels=Labels(_frozen(label_class), _frozen(final.token_class)),
+            initial_mask=_frozen(final.initial),
+            accepting_mask=_frozen(final.accepting),
+        )
+
+    def classified(self) -> Graph:
+        """The fewest classes that tell the sets apart, in the order of their first tokens."""
+        label_class = unpack(self.sets, self.num_classes)
+        merged, first = edge_kernels.intern(pack(label_class.T))
+        coarse = merged[self.token_class]
+        first_token = np.full(len(first), len(coarse), dtype=np.int64)
+        first_token[coarse[::-1]] = np.arange(len(coarse))[::-1]
+        order = np.argsort(first_token, kind="stable")
+        order = order[first_token[order] < len(coarse)]
+        if len(order) == self.num_classes and np.array_equal(order, np.arange(len(order))):
+            return self
+        rank = np.zeros(len(first), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return replace(
+            self,
+            sets=pack(label_class[:, first[order]]),
+            num_classes=len(order),
+            token_class=rank[coarse],
+        )
+
+    def adjacency(self) -> Adjacency:
+        """The edges by source."""
+        order, offsets = edge_kernels.group(self.source, self.num_states)
+        return Adjacency(offsets, self.target[order], self.label[order])
+
+    def joined(self) -> Graph:
+        """Edges sorted, one for each pair of states, and without empty sets."""
+        alive: Mask = np.any(self.sets != 0, axis=1)
+        if not alive.all():
+            self = self._with_edges(alive[self.label])
+        source, target, label, sets = edge_kernels.join(
+            self.num_states, self.source, self.target, self.label, self.sets
+        )
+        return replace(self, source=source, target=target, label=label, sets=sets)
+
+    def reversed(self) -> Graph:
+        """The mirror image."""
+        return replace(
+            self,
+            source=self.target,
+            target=self.source,
+            initial=self.accepting,
+            accepting=self.initial,
+        )
+
+    def with_accepting(self, accepting: Mask) -> Graph:
+        """The same with other accepting states."""
+        return replace(self, accepting=accepting)
+
+    def trimmed(self) -> Graph:
+        """Only states on a way from an initial to an accepting one."""
+        forward, backward = self.adjacency(), self.reversed().adjacency()
+        useful = edge_kernels.reach(forward.offsets, forward.target, self.initial)
+        useful &= edge_kernels.reach(backward.offsets, backward.target, self.accepting)
+        if useful.all():
+            return self
+        if not useful.any():
+            return Graph.nothing(self.num_classes, self.token_class)
+        number = np.cumsum(useful) - 1
+        kept = self._with_edges(useful[self.source] & useful[self.target])
+        return replace(
+            kept,
+            num_states=int(useful.sum()),
+            source=number[kept.source],
+            target=number[kept.target],
+            initial=self.initial[useful],
+            accepting=self.accepting[useful],
+        )
+
+    def determinized(self, state_limit: int, work_limit: int = WORK_LIMIT) -> Graph | None:
+        """The subset construction; None if it would pass a limit."""
+        if not self.initial.any():
+            return Graph.nothing(self.num_classes, self.token_class)
+        forward = self.adjacency()
+        members = unpack(self.sets, self.num_classes)
+        rows, classes = np.nonzero(members)
+        set_offsets = np.searchsorted(rows, np.arange(len(self.sets) + 1))
+        count, _, source, target, sets, accepting = subsets.determinize(
+            forward.offsets,
+            forward.target,
+            forward.label,
+            set_offsets,
+            np.ascontiguousarray(classes),
+            self.num_classes,
+            self.sets.shape[1],
+            np.flatnonzero(self.initial),
+            self.accepting,
+            state_limit,
+            work_limit,
+            _MEMBER_LIMIT,
+        )
+        if count < 0:
+            return None
+        return replace(
+            self,
+            num_states=count,
+            source=source,
+            target=target,
+            label=np.arange(len(source)),
+            sets=sets,
+            initial=np.arange(count) == 0,
+            accepting=accepting,
+        ).joined()
+
+    def refined(self, work_limit: int = 2**62) -> Graph:
+        """The quotient by the largest bisimulation; the minimal one of a trim deterministic one.
+
+        Past the limit of work nothing is changed. A deterministic automaton needs no limit.
+        """
+        forward = self.adjacency()
+        start = self.accepting.astype(np.int64)
+        mixed = bool(self.accepting.any() and not self.accepting.all())
+        block, count = partition.refine(
+            *forward,
+            self.sets,
+            start if mixed else np.zeros_like(start),
+            2 if mixed else 1,
+            work_limit,
+        )
+        if count in (-1, self.num_states):
+            return self
+        representative = np.empty(count, dtype=np.int64)
+        representative[block[::-1]] = np.arange(self.num_states)[::-1]
+        kept = self._with_edges(representative[block[self.source]] == self.source)
+        initial = np.zeros(count, dtype=np.bool_)
+        initial[block[self.initial]] = True
+        return replace(
+            kept,
+            num_states=count,
+            source=block[kept.source],
+            target=block[kept.target],
+            initial=initial,
+            accepting=self.accepting[representative],
+        ).joined()
+
+    def reduced(self) -> Graph:
+        """Quotients by bisimulations forward and backward, until neither helps."""
+        result, before = self.trimmed().joined(), -1
+        while result.num_states != before:
+            before = result.num_states
+            result = result.refined(_REDUCTION_STEPS).reversed()
+            result = result.refined(_REDUCTION_STEPS).reversed().joined()
+        return result
+
+    def numbered(self) -> Graph:
+        """States in the order of a breadth-first walk, which is canonical if deterministic."""
+        joined = self.joined().classified()
+        by_class = np.argsort(_lowest_class(joined.sets)[joined.label], kind="stable")
+        by_source, offsets = edge_kernels.group(joined.source[by_class], self.num_states)
+        number = partition.breadth_first(
+            offsets, joined.target[by_class[by_source]], np.flatnonzero(self.initial)
+        )
+        order = np.argsort(number)
+        return replace(
+            joined,
+            source=number[joined.source],
+            target=number[joined.target],
+            initial=self.initial[order],
+            accepting=self.accepting[order],
+        )
+
+    def _with_edges(self, kept: Mask) -> Graph:
+        return replace(
+            self, source=self.source[kept], target=self.target[kept], label=self.label[kept]
+        )
+
+
+def _lowest_class(sets: Bits) -> Indices:
+    bits = unpack(sets, 64 * sets.shape[1])
+    return bits.argmax(axis=1) if len(bits) else np.empty(0, dtype=np.int64)
+
+
+def _frozen(array: Any) -> Any:
+    result = np.array(array)
+    result.flags.writeable = False
+    return result

@@ -1,0 +1,102 @@
+"""Arrays that grow, and small helpers that are compiled once for all other loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pcgcd.automata.kernels.jit import Bits, Indices, compiled
+
+__all__ = ["grown", "grown_rows", "head", "head_rows", "mixed", "sort_head", "span_hash"]
+
+
+@compiled
+def grown(array: Indices) -> Indices:
+    """A copy with twice the room."""
+    result = np.empty(2 * len(array), dtype=np.int64)
+    for i in range(len(array)):
+        result[i] = array[i]
+    return result
+
+
+@compiled
+def grown_rows(array: Bits) -> Bits:
+    """A copy with twice as many rows, the new ones zero."""
+    result = np.zeros((2 * array.shape[0], array.shape[1]), dtype=np.int64)
+    for i in range(array.shape[0]):
+        for w in range(array.shape[1]):
+            result[i, w] = array[i, w]
+    return result
+
+
+@compiled
+def head(array: Indices, count: int) -> Indices:
+    """A copy of the first elements."""
+    result = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        result[i] = array[i]
+    return result
+
+
+@compiled
+def head_rows(array: Bits, count: int) -> Bits:
+    """A copy of the first rows."""
+    result = np.empty((count, array.shape[1]), dtype=np.int64)
+    for i in range(count):
+        for w in range(array.shape[1]):
+            result[i, w] = array[i, w]
+    return result
+
+
+@compiled
+def mixed(value: Any, more: Any) -> Any:
+    """A hash of a hash and one more number."""
+    value = (value ^ more) * np.int64(0x1CE4E5B9BF58476D)
+    return value ^ ((value >> 29) & np.int64(0x7FFFFFFFF))
+
+
+@compiled
+def span_hash(array: Indices, begin: int, end: int) -> Any:
+    """A hash of some neighbouring elements, not negative."""
+    value = np.int64(1469598103934665603)
+    for i in range(begin, end):
+        value = mixed(value, array[i])
+    value = mixed(value, end - begin)
+    return value & np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@compiled
+def sort_head(array: Indices, count: int) -> None:
+    """Sort the first elements in place: by insertion if they are few, else with a heap."""
+    if count <= 24:
+        for i in range(1, count):
+            value = array[i]
+            k = i - 1
+            while k >= 0 and array[k] > value:
+                array[k + 1] = array[k]
+                k -= 1
+            array[k + 1] = value
+        return
+    start = count // 2
+    end = count
+    while end > 1:
+        if start > 0:
+            start -= 1
+            value = array[start]
+        else:
+            end -= 1
+            value = array[end]
+            array[end] = array[0]
+        root = start
+        while True:
+            child = 2 * root + 1
+            if child >= end:
+                break
+            if child + 1 < end and array[child + 1] > array[child]:
+                child += 1
+            if array[child] <= value:
+                break
+            array[root] = array[child]
+            root = child
+        array[root] = value

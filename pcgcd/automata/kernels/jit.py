@@ -1,0 +1,25 @@
+"""One way to compile a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+__all__ = ["Bits", "Indices", "Mask", "compiled"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Bits: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+def compiled(function: Function) -> Function:
+    """Compile with numba, and keep the machine code on disk if there is a place for it."""
+    try:
+        result: Any = njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written
+        result = njit(nogil=True)(function)
+    return cast(Function, result)

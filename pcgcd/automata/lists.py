@@ -1,0 +1,112 @@
+"""Compiled: a pool of lists of integers in which equal lists get equal numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcgcd.automata.kernels.jit import compiled
+
+__all__ = ["Lists", "append_list", "intern_list", "new_lists", "reserved"]
+
+
+class Lists(NamedTuple):
+    """Lists in one pool: list i is ``pool[first[i]:first[i + 1]]``.
+
+    ``total`` holds the number of lists. Before a list is added, :func:`reserved` makes room.
+    """
+
+    first: Any
+    pool: Any
+    key: Any
+    table: Any
+    total: Any
+
+
+@compiled
+def new_lists() -> Any:
+    """No lists."""
+    table = np.empty(64, dtype=np.int64)
+    for slot in range(len(table)):
+        table[slot] = -1
+    return Lists(
+        np.zeros(32, dtype=np.int64),
+        np.empty(1024, dtype=np.int32),
+        np.empty(32, dtype=np.uint64),
+        table,
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+@compiled
+def reserved(lists: Any, length: Any) -> Any:
+    """The same lists with room for one more of the given length."""
+    first, pool, key, table = lists.first, lists.pool, lists.key, lists.table
+    count = lists.total[0]
+    used = first[count]
+    if used + length > len(pool):
+        pool = np.empty(2 * (used + length), dtype=np.int32)
+        for i in range(used):
+            pool[i] = lists.pool[i]
+    if count + 2 > len(first):
+        first = np.empty(2 * len(first), dtype=np.int64)
+        key = np.empty(len(first), dtype=np.uint64)
+        for i in range(count):
+            first[i] = lists.first[i]
+            key[i] = lists.key[i]
+        first[count] = used
+    if 2 * (count + 1) > len(table):
+        table = np.empty(4 * len(table), dtype=np.int64)
+        for slot in range(len(table)):
+            table[slot] = -1
+        size = np.uint64(len(table) - 1)
+        for i in range(count):
+            place = key[i] & size
+            while table[place] >= 0:
+                place = (place + np.uint64(1)) & size
+            table[place] = i
+    return Lists(first, pool, key, table, lists.total)
+
+
+@compiled
+def append_list(lists: Any, items: Any, length: Any) -> None:
+    """Add ``items[:length]`` without looking for an equal one (a pool is used in one way only)."""
+    count = lists.total[0]
+    start = lists.first[count]
+    for i in range(length):
+        lists.pool[start + i] = items[i]
+    lists.first[count + 1] = start + length
+    lists.total[0] = count + 1
+
+
+@compiled
+def intern_list(lists: Any, items: Any, start: Any, stop: Any) -> Any:
+    """The number of the list ``items[start:stop]``, a new one if there is none equal to it."""
+    key = np.uint64(stop - start)
+    for i in range(start, stop):
+        key = (key ^ np.uint64(items[i])) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+    size = np.uint64(len(lists.table) - 1)
+    place = key & size
+    while lists.table[place] >= 0:
+        other = lists.table[place]
+        begin = lists.first[other]
+        if lists.key[other] == key and lists.first[other + 1] - begin == stop - start:
+            equal = True
+            for i in range(stop - start):
+                if lists.pool[begin + i] != items[start + i]:
+                    equal = False
+                    break
+            if equal:
+                return other
+        place = (place + np.uint64(1)) & size
+    count = lists.total[0]
+    begin = lists.first[count]
+    for i in range(stop - start):
+        lists.pool[begin + i] = items[start + i]
+    lists.first[count + 1] = begin + stop - start
+    lists.key[count] = key
+    lists.table[place] = count
+    lists.total[0] = count + 1
+    return count

@@ -1,0 +1,265 @@
+"""The words of an automaton: the shortest, all in order, how many, and one at random."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from itertools import count as count_up
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from pcgcd.automata.algebra import determinize
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.graphs import Graph
+from pcgcd.automata.kernels.edges import distances
+from pcgcd.automata.kernels.jit import Indices, Mask
+from pcgcd.automata.limits import STATE_LIMIT
+from pcgcd.automata.running import Runner
+from pcgcd.errors import EmptyLanguageError, InvalidParameterError
+
+__all__ = [
+    "UNREACHABLE",
+    "count_words",
+    "distance_to_accept",
+    "enumerate_words",
+    "random_word",
+    "shortest_word",
+]
+
+Word: TypeAlias = "tuple[int, ...]"
+Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
+
+# Larger than any distance, and far from overflow when something is added to it.
+UNREACHABLE = 2**62
+
+
+def distance_to_accept(fa: FiniteAutomaton) -> Indices:
+    """The number of steps from each state to the nearest accepting one, (S,), or UNREACHABLE."""
+    backward = Graph.of(fa).reversed()
+    result: Indices = distances(*backward.adjacency()[:2], backward.initial)
+    result[result < 0] = UNREACHABLE
+    return result
+
+
+def shortest_word(fa: FiniteAutomaton) -> Word | None:
+    """The first of the shortest words, token by token; None if there is no word at all."""
+    distance = distance_to_accept(fa)
+    starts = distance[fa.initial_mask]
+    if not len(starts) or starts.min() == UNREACHABLE:
+        return None
+    return next(_words_of_length(fa, int(starts.min())))
+
+
+def enumerate_words(
+    fa: FiniteAutomaton, max_length: int | None = None, limit: int | None = None
+) -> Iterator[Word]:
+    """The words, each once: by length, and in the order of their tokens where that is equal.
+
+    Args:
+        fa: The automaton.
+        max_length: The greatest length; None: there is none, and an infinite language never ends.
+        limit: After how many words to stop.
+    """
+    left = count_up() if limit is None else iter(range(limit))
+    lengths = count_up() if max_length is None else iter(range(max_length + 1))
+    longest = _longest_length(fa)
+    for length in lengths:
+        if longest is not None and length > longest:
+            return
+        for word in _words_of_length(fa, length):
+            if next(left, None) is None:
+                return
+            yield word
+
+
+def _longest_length(fa: FiniteAutomaton) -> int | None:
+    """The length of the longest word, -1 if there is none; None if there is no longest."""
+    graph = Graph.of(fa).trimmed()
+    if not graph.accepting.any():
+        return -1
+    alive, length = graph.accepting, 0
+    while length < graph.num_states:
+        before = np.zeros_like(alive)
+        before[graph.source[alive[graph.target]]] = True
+        if not before.any():
+            return length
+        alive, length = before, length + 1
+    return None
+
+
+def _words_of_length(fa: FiniteAutomaton, length: int) -> Iterator[Word]:
+    runner = Runner(fa)
+    alive: list[Mask] = [fa.accepting_mask]  # alive[k]: the states with a word of length k
+    for _ in range(length):
+        mask = np.zeros(fa.num_states, dtype=np.bool_)
+        mask[fa.source[alive[-1][fa.target]]] = True
+        alive.append(mask)
+    if not alive[length][runner.members[0]].any():
+        return
+    token_class = fa.labels.token_class
+    memo: dict[int, list[int]] = {}
+
+    def tokens(current: int) -> Iterator[int]:
+        if current not in memo:
+            memo[current] = np.flatnonzero(np.isin(token_class, runner.classes(current))).tolist()
+        return iter(memo[current])
+
+    if not length:
+        yield ()
+        return
+    word: list[int] = []
+    sets = [0]
+    choices = [tokens(0)]
+    while choices:
+        token = next(choices[-1], None)
+        if token is None:
+            choices.pop()
+            sets.pop()
+            if word:
+                word.pop()
+            continue
+        following = runner.step(sets[-1], int(token_class[token]))
+        left = length - len(sets)
+        if not alive[left][runner.members[following]].any():
+            continue
+        if not left:
+            yield (*word, token)
+            continue
+        word.append(token)
+        sets.append(following)
+        choices.append(tokens(following))
+
+
+# -- counting ---------------------------------------------------------------------------------
+
+
+class _Counter:
+    """How many words of each length lead from each state of a deterministic automaton."""
+
+    def __init__(self, fa: FiniteAutomaton, state_limit: int) -> None:
+        self.fa = fa if fa.is_deterministic else determinize(fa, state_limit=state_limit)
+        fa = self.fa
+        order = np.argsort(fa.source, kind="stable")
+        self.source, self.target = fa.source[order], fa.target[order]
+        self.label = fa.label[order]
+        sizes = np.bincount(fa.labels.token_class, minlength=fa.labels.num_classes)
+        self.choices = (fa.labels.label_class @ sizes)[self.label].astype(object)
+        self.offsets = np.searchsorted(self.source, np.arange(fa.num_states + 1))
+        self.start = int(np.flatnonzero(fa.initial_mask)[0])
+        self.counts: list[Counts] = [fa.accepting_mask.astype(np.int64).astype(object)]
+
+    def more(self, counts: Counts) -> Counts:
+        """The counts for words that are longer by one."""
+        new: Counts = np.zeros(self.fa.num_states, dtype=object)
+        if len(self.source):
+            leaving = np.flatnonzero(np.diff(self.offsets))
+            terms = self.choices * counts[self.target]
+            new[leaving] = np.add.reduceat(terms, self.offsets[leaving])
+        return new
+
+    def words(self, length: int) -> int:
+        """The number of words of a length; the counts for all states are kept."""
+        while len(self.counts) <= length:
+            self.counts.append(self.more(self.counts[-1]))
+        return int(self.counts[length][self.start])
+
+    def word(self, length: int, index: int) -> Word:
+        """The word of a length with a number from 0 on."""
+        word: list[int] = []
+        state = self.start
+        for left in range(length - 1, -1, -1):
+            for e in range(self.offsets[state], self.offsets[state + 1]):
+                after = int(self.counts[left][self.target[e]])
+                block = int(self.choices[e]) * after
+                if index < block:
+                    break
+                index -= block
+            tokens = self.fa.labels.tokens(self.label[e])
+            word.append(int(tokens[index // after]))
+            index %= after
+            state = int(self.target[e])
+        return tuple(word)
+
+
+def count_words(fa: FiniteAutomaton, length: int, *, state_limit: int = STATE_LIMIT) -> int:
+    """How many different words of a length are accepted, exactly."""
+    _check_length("length", length)
+    counter = _Counter(fa, state_limit)
+    counts = counter.counts[0]
+    for _ in range(length):
+        counts = counter.more(counts)
+    return int(counts[counter.start])
+
+
+def random_word(
+    fa: FiniteAutomaton,
+    *,
+    length: int | None = None,
+    max_length: int | None = None,
+    generator: torch.Generator | int,
+    state_limit: int = STATE_LIMIT,
+) -> Word:
+    """A word, all words of the length, or up to the greatest length, being equally likely.
+
+    Args:
+        fa: The automaton.
+        length: The length of the word.
+        max_length: Or the greatest length.
+        generator: Where randomness comes from, or a seed.
+        state_limit: How many states the deterministic automaton may have.
+
+    Raises:
+        EmptyLanguageError: There is no such word.
+    """
+    if (length is None) == (max_length is None):
+        raise InvalidParameterError("give length or max_length, one of the two")
+    bound = _check_length(
+        "length" if length is not None else "max_length", length or max_length or 0
+    )
+    counter = _Counter(fa, state_limit)
+    lengths = [bound] if length is not None else list(range(bound + 1))
+    numbers = [counter.words(n) for n in lengths]
+    total = sum(numbers)
+    if not total:
+        shortest = shortest_word(fa)
+        raise EmptyLanguageError(
+            f"the automaton accepts no word of length {'' if length is not None else '0 to '}"
+            f"{bound}; " + _advice(shortest),
+            length=bound,
+            shortest_length=None if shortest is None else len(shortest),
+        )
+    index = _below(total, generator)
+    ends = list(accumulate(numbers))
+    which = bisect_right(ends, index)
+    return counter.word(lengths[which], index - ends[which] + numbers[which])
+
+
+def _advice(shortest: Word | None) -> str:
+    if shortest is None:
+        return "it accepts no word at all, so its constraints contradict each other"
+    return f"its shortest word has length {len(shortest)}"
+
+
+def _below(total: int, generator: torch.Generator | int) -> int:
+    """A uniform integer in 0..total-1, by rejection."""
+    if isinstance(generator, int):
+        generator = torch.Generator().manual_seed(generator)
+    chunks = -(-total.bit_length() // 32)
+    surplus = 32 * chunks - total.bit_length()
+    while True:
+        value = 0
+        for part in torch.randint(
+            2**32, (chunks,), generator=generator, device=generator.device
+        ).tolist():
+            value = value << 32 | part
+        if value >> surplus < total:
+            return value >> surplus
+
+
+def _check_length(name: str, length: int) -> int:
+    if length < 0:
+        raise InvalidParameterError(f"{name} must not be negative, but it is {length}")
+    return length

@@ -1,0 +1,27 @@
+"""What people write: constraints on texts, as values that compose and compile."""
+
+from __future__ import annotations
+
+from pcgcd.constraints.base import Constraint
+from pcgcd.constraints.grammar import grammar
+from pcgcd.constraints.json_schema import json_schema
+from pcgcd.constraints.keywords import keywords
+from pcgcd.constraints.regex import regex
+from pcgcd.constraints.simple import any_text, choice, length, literal, not_containing
+from pcgcd.constraints.sql import sql
+from pcgcd.constraints.tools import function_call
+
+__all__ = [
+    "Constraint",
+    "any_text",
+    "choice",
+    "function_call",
+    "grammar",
+    "json_schema",
+    "keywords",
+    "length",
+    "literal",
+    "not_containing",
+    "regex",
+    "sql",
+]

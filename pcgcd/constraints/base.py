@@ -1,0 +1,111 @@
+"""What all constraints have in common: they are values that compose, match and compile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pcgcd.automata.compilation import compile_expression
+from pcgcd.automata.expressions import (
+    Expression,
+    concatenation,
+    intersection,
+    literal,
+    repeat,
+    union,
+)
+from pcgcd.automata.lifting import lift
+from pcgcd.errors import EmptyLanguageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pcgcd.automata import FiniteAutomaton, Vocabulary
+
+__all__ = ["Constraint"]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A set of texts. ``a | b``, ``a & b``, ``a + b`` and ``a.star()`` make others.
+
+    Attributes:
+        expression: The set, over UTF-8 bytes.
+        description: A short text for people.
+        dropped: What an over-approximation left out (keyword and place), if it was allowed to.
+    """
+
+    expression: Expression
+    description: str = "constraint"
+    dropped: tuple[str, ...] = ()
+
+    @cached_property
+    def automaton(self) -> FiniteAutomaton:
+        """The automaton over bytes."""
+        return compile_expression(self.expression)
+
+    def matches(self, text: str | bytes) -> bool:
+        """Whether the text is in the set, byte by byte."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        return self.automaton.accepts(data)
+
+    def compile(
+        self, vocabulary: Vocabulary, *, cache: Path | str | None = None
+    ) -> FiniteAutomaton:
+        """The token automaton: every way to spell a text of the set, then padding with EOS.
+
+        Args:
+            vocabulary: The tokens and their bytes.
+            cache: A folder in which compiled automata are kept.
+
+        Raises:
+            EmptyLanguageError: No text satisfies the constraint.
+        """
+        if self.automaton.is_empty():
+            raise EmptyLanguageError(f"no text at all satisfies {self.description}")
+        return lift(self.automaton, vocabulary, cache=cache)
+
+    # -- composition --------------------------------------------------------------------------
+
+    def __or__(self, other: Constraint | str) -> Constraint:
+        """Either of the two."""
+        return self._with(other, union, "|")
+
+    def __and__(self, other: Constraint | str) -> Constraint:
+        """Both at once."""
+        return self._with(other, intersection, "&")
+
+    def __add__(self, other: Constraint | str) -> Constraint:
+        """One after the other."""
+        return self._with(other, concatenation, "+")
+
+    def __radd__(self, other: str) -> Constraint:
+        """A literal text, then this."""
+        return Constraint(literal(other), repr(other)) + self
+
+    def star(self) -> Constraint:
+        """Any number of times."""
+        return self.repeat()
+
+    def optional(self) -> Constraint:
+        """Once or not at all."""
+        return self.repeat(0, 1)
+
+    def repeat(self, least: int = 0, most: int | None = None) -> Constraint:
+        """Between ``least`` and ``most`` times."""
+        count = f"{{{least},{'' if most is None else most}}}"
+        return Constraint(
+            repeat(self.expression, least, most), f"({self.description}){count}", self.dropped
+        )
+
+    def _with(self, other: Constraint | str, combine: object, sign: str) -> Constraint:
+        second = Constraint(literal(other), repr(other)) if isinstance(other, str) else other
+        if not isinstance(second, Constraint):
+            return NotImplemented
+        expression = combine(self.expression, second.expression)  # type: ignore[operator]
+        description = f"({self.description} {sign} {second.description})"
+        return Constraint(expression, description, self.dropped + second.dropped)
+
+    def __repr__(self) -> str:
+        return f"Constraint({self.description})"

@@ -1,0 +1,181 @@
+"""JSON arrays as byte expressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcgcd.automata.expressions import (
+    EMPTY_STRING,
+    NOTHING,
+    Expression,
+    Member,
+    any_order,
+    concatenation,
+    intersection,
+    option,
+    repeat,
+    star,
+    union,
+)
+from pcgcd.constraints.json_schema.formulas import Formula, among, both, json_key, negation
+from pcgcd.constraints.json_schema.layout import listing
+from pcgcd.constraints.json_schema.specs import (
+    KINDS,
+    ArraySpec,
+    ConstantSpec,
+    Contains,
+    NumberSpec,
+    StringSpec,
+)
+
+if TYPE_CHECKING:
+    from pcgcd.constraints.json_schema.building import Builder
+
+__all__ = ["array_expression"]
+
+_MAX_DISTINCT = 12
+_MAX_VALUES = 64
+
+
+def array_expression(builder: Builder, spec: ArraySpec, depth: int) -> Expression:
+    """All arrays of a specification."""
+    layout = builder.style.layout
+    most = _most(builder, spec)
+    if most is not None and most < spec.least:
+        return NOTHING
+    parts: list[Expression | None] = [_items(builder, spec, most, depth)]
+    parts += [_contains(builder, spec, contains, depth) for contains in spec.contains]
+    if spec.unique and (most is None or most > 1):
+        parts.append(_distinct(builder, spec, most))
+    if spec.repeated:
+        parts.append(_repeated(builder, spec))
+    return layout.bracketed("[", intersection(*(p for p in parts if p is not None)), "]")
+
+
+def _most(builder: Builder, spec: ArraySpec) -> int | None:
+    """The most items there can be."""
+    for i, item in enumerate(spec.prefix):
+        if not builder.reader.possible(item):
+            return i if spec.most is None else min(i, spec.most)
+    if not builder.reader.possible(spec.rest):
+        size = len(spec.prefix)
+        return size if spec.most is None else min(size, spec.most)
+    return spec.most
+
+
+def _items(builder: Builder, spec: ArraySpec, most: int | None, depth: int) -> Expression:
+    comma = builder.style.layout.comma
+    prefix = spec.prefix if most is None else spec.prefix[:most]
+    open_end = most is None or most > len(prefix)
+    rest = builder.value(spec.rest, depth) if open_end else NOTHING
+    limit = builder.item_limit(rest)
+    size = len(prefix)
+    if spec.least - size > limit:
+        raise builder.too_large(f"an array of at least {spec.least:,} items")
+    if not size:
+        return listing(rest, comma, spec.least, None if most is None else min(most, limit))
+    tail = EMPTY_STRING
+    if open_end:
+        last = None if most is None else min(most - size, limit)
+        tail = repeat(concatenation(comma, rest), max(0, spec.least - size), last)
+    for i in range(size - 1, -1, -1):
+        tail = concatenation(builder.value(prefix[i], depth), tail)
+        tail = concatenation(comma, tail) if i else tail
+        tail = option(tail) if i >= spec.least else tail
+    return tail
+
+
+def _kinds_of_items(spec: ArraySpec) -> tuple[Formula, ...]:
+    return tuple(dict.fromkeys((*spec.prefix, spec.rest)))
+
+
+def _contains(builder: Builder, spec: ArraySpec, contains: Contains, depth: int) -> Expression:
+    """A number of items for which a formula holds, from an index on."""
+    comma, formulas = builder.style.layout.comma, _kinds_of_items(spec)
+    formula, least, most, start = contains
+    everything = union(*(builder.value(f, depth) for f in formulas))
+    inside = union(*(builder.value(both((f, formula)), depth) for f in formulas))
+    outside = everything
+    if most is not None:
+        against = negation(formula)
+        outside = union(*(builder.value(both((f, against)), depth) for f in formulas))
+    before = star(concatenation(outside, comma))
+    after = star(concatenation(comma, outside))
+    one = concatenation(before, inside)
+    more = concatenation(comma, one)
+    options = []
+    skipped = repeat(concatenation(everything, comma), start, start)
+    if least == 0:
+        options.append(concatenation(skipped, listing(outside, comma, 1)))
+        options.append(listing(everything, comma, 0, start))
+    if most is None or most > 0:
+        times = repeat(more, max(0, least - 1), None if most is None else most - 1)
+        options.append(concatenation(skipped, one, times, after))
+    return union(*options)
+
+
+def _distinct(builder: Builder, spec: ArraySpec, most: int | None) -> Expression | None:
+    values = _values(builder, spec)
+    place = spec.unique
+    if place is None:
+        return None
+    many = values is not None and len(values) > _MAX_DISTINCT
+    if values is not None and many and most is not None:
+        many = len(values) ** most > 4**_MAX_DISTINCT
+    if values is None or many:
+        why = (
+            "the items are not from a finite set, and an automaton cannot remember them"
+            if values is None
+            else f"there are {len(values)} different items, and only {_MAX_DISTINCT} can be in any "
+            f"order"
+        )
+        builder.reader.drop(place, "uniqueItems", place.unsupported("uniqueItems", why))
+        return None
+    members = [Member(builder.value(among([value]), 1), required=False) for value in values]
+    return any_order(members, builder.style.layout.comma, 0, most)
+
+
+def _repeated(builder: Builder, spec: ArraySpec) -> Expression | None:
+    values = _values(builder, spec)
+    place = spec.repeated
+    if place is None:
+        return None
+    if values is None:
+        why = "two equal items of an infinite set cannot be told from others by an automaton"
+        builder.reader.drop(place, "uniqueItems", place.unsupported("uniqueItems", why))
+        return None
+    comma = builder.style.layout.comma
+    spelled = [builder.value(among([value]), 1) for value in values]
+    everything = union(*spelled)
+    before, after = star(concatenation(everything, comma)), star(concatenation(comma, everything))
+    return union(*(concatenation(before, item, comma, before, item, after) for item in spelled))
+
+
+def _values(builder: Builder, spec: ArraySpec) -> list[Any] | None:
+    """All values that items may have, if they are finitely many."""
+    result: dict[Any, Any] = {}
+    for formula in _kinds_of_items(spec):
+        for kind in KINDS:
+            for item in builder.reader.options(formula, kind):
+                values = _finite(item)
+                if values is None:
+                    return None
+                result.update((json_key(value), value) for value in values)
+    return list(result.values()) if len(result) <= _MAX_VALUES else None
+
+
+def _finite(spec: Any) -> list[Any] | None:
+    if isinstance(spec, ConstantSpec):
+        return list(spec.values)
+    if isinstance(spec, StringSpec) and spec.values is not None:
+        return list(spec.values)
+    if isinstance(spec, StringSpec) and spec.most == 0:
+        return [""]
+    if isinstance(spec, NumberSpec):
+        if spec.values is not None:
+            return list(spec.values)
+        if spec.integer and spec.lower and spec.upper:
+            first, last = int(spec.lower.value // 1), int(spec.upper.value // 1)
+            if last - first <= _MAX_VALUES:
+                return [n for n in range(first, last + 1) if spec.admits(n)]
+    return None

@@ -1,0 +1,310 @@
+"""From the alternatives of a schema to one expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pcgcd.automata.compilation import compile_expression
+from pcgcd.automata.expressions import (
+    NOTHING,
+    Embedded,
+    Expression,
+    concatenation,
+    literal,
+    union,
+)
+from pcgcd.constraints.json_schema.arrays import array_expression
+from pcgcd.constraints.json_schema.characters import JSON, Notation
+from pcgcd.constraints.json_schema.document import Place
+from pcgcd.constraints.json_schema.formulas import (
+    FALSE,
+    TRUE,
+    Both,
+    Either,
+    Formula,
+    Holds,
+)
+from pcgcd.constraints.json_schema.layout import Layout, listing
+from pcgcd.constraints.json_schema.numbers import ANY_NUMBER, number_expression
+from pcgcd.constraints.json_schema.objects import object_expression, object_parts
+from pcgcd.constraints.json_schema.reading import Reader
+from pcgcd.constraints.json_schema.specs import (
+    KINDS,
+    ArraySpec,
+    ConstantSpec,
+    NumberSpec,
+    ObjectSpec,
+    StringSpec,
+)
+from pcgcd.constraints.json_schema.strings import any_string, string_expression
+from pcgcd.errors import AutomatonTooLargeError, UnsupportedConstraintError
+
+__all__ = ["Builder", "Style"]
+
+_SMALL = 200
+# How much larger than an automaton the expression may be that it is made of.
+_EASY = 4
+_MAX_LEVELS = 40
+_MAX_FORMULAS = 20_000
+_ITEM_BUDGET = 60_000
+
+
+@dataclass(frozen=True)
+class Style:
+    r"""How values are written, and how far what has no end is written out.
+
+    Attributes:
+        layout: The marks between values.
+        order: ``"schema"`` or ``"any"``.
+        max_depth: How many levels of values a schema that contains itself may have.
+        free_depth: How deep values are nested of which nothing is known.
+        max_length: How far characters are counted.
+        escapes: Whether ``\\u`` escapes are allowed where many characters are counted.
+        max_states: How large an automaton may become.
+        whole_floats: Whether 1.0 is written where a whole number is asked for.
+        notations: How strings are written.
+        constants: What null, true and false are called.
+    """
+
+    layout: Layout
+    order: str = "schema"
+    max_depth: int = 6
+    free_depth: int = 2
+    max_length: int = 256
+    escapes: bool = True
+    max_states: int = 100_000
+    whole_floats: bool = True
+    notations: tuple[Notation, ...] = (JSON,)
+    constants: tuple[str, str, str] = ("null", "true", "false")
+
+
+class Builder:
+    """Builds the expression of a schema.
+
+    Attributes:
+        reader: The schema.
+        style: How values are written.
+    """
+
+    def __init__(self, reader: Reader, style: Style) -> None:
+        """Start with nothing built."""
+        self.reader = reader
+        self.style = style
+        self._built: dict[tuple[Formula, int], Expression] = {}
+        self._free: dict[int, Expression] = {}
+        self._children: dict[Formula, tuple[Formula, ...]] = {}
+        self._recursive: dict[Formula, bool] = {}
+        self._orders: dict[Formula, tuple[str, ...]] = {}
+        self._level = 0
+
+    def value(self, formula: Formula, depth: int) -> Expression:
+        """The texts of all values for which a formula holds.
+
+        Args:
+            formula: The formula.
+            depth: How much deeper schemas that contain themselves may still go.
+        """
+        if formula == FALSE or depth < 0:
+            return NOTHING
+        if formula == TRUE:
+            return self.anything(self.style.free_depth + 1)
+        recursive = self._is_recursive(formula)
+        key = (formula, depth if recursive else -1)
+        known = self._built.get(key)
+        if known is None:
+            if self._level >= _MAX_LEVELS:
+                raise UnsupportedConstraintError(
+                    f"the values of the schema are nested more than {_MAX_LEVELS} deep; make it "
+                    f"flatter, or lower max_depth"
+                )
+            self._level += 1
+            known = self._value(formula, depth - 1 if recursive else self.style.max_depth)
+            self._level -= 1
+            known = self.settled(known)
+            self._built[key] = known
+        return known
+
+    def string(self, spec: StringSpec) -> Expression:
+        """The strings of a specification."""
+        return string_expression(
+            spec, self.style.max_length, self.style.escapes, self.style.notations
+        )
+
+    def anything(self, depth: int) -> Expression:
+        """Any JSON value, nested up to a depth."""
+        known = self._free.get(depth)
+        if known is None:
+            string = any_string(self.style.notations)
+            options = [*map(literal, self.style.constants), ANY_NUMBER, string]
+            if depth > 0:
+                inner, layout = self.anything(depth - 1), self.style.layout
+                entry = concatenation(string, layout.colon, inner)
+                options.append(layout.bracketed("[", listing(inner, layout.comma), "]"))
+                options.append(layout.bracketed("{", listing(entry, layout.comma), "}"))
+            known = self.settled(union(*options))
+            self._free[depth] = known
+        return known
+
+    def item_limit(self, item: Expression) -> int:
+        """How many copies of an expression are made at most where items are counted."""
+        return max(4, _ITEM_BUDGET // item.size)
+
+    def settled(self, expression: Expression) -> Expression:
+        """A large expression as a small automaton, before it is copied into others."""
+        if expression.size < _SMALL:
+            return expression
+        needed = expression.size
+        if needed <= _EASY * self.style.max_states:
+            automaton = compile_expression(expression)
+            needed = automaton.num_states
+            if needed <= self.style.max_states:
+                return Embedded(automaton) if automaton.accepting_mask.any() else NOTHING
+        raise AutomatonTooLargeError(
+            f"a part of the schema needs about {needed:,} states, over the limit of "
+            f"{self.style.max_states:,}; lower max_depth, free_depth or max_length"
+        )
+
+    def too_large(self, what: str) -> AutomatonTooLargeError:
+        """The error of something that would be copied too often."""
+        return AutomatonTooLargeError(f"{what} needs too many states; ask for fewer")
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _value(self, formula: Formula, depth: int) -> Expression:
+        options = []
+        for kind in KINDS:
+            for spec in self.reader.options(formula, kind):
+                try:
+                    options.append(self._of(spec, formula, depth))
+                except UnsupportedConstraintError as error:
+                    options.append(self._without(spec, formula, depth, error))
+        return union(*(o for o in options if o != NOTHING)) if options else NOTHING
+
+    def _of(self, spec: object, formula: Formula, depth: int) -> Expression:
+        if isinstance(spec, ConstantSpec):
+            names = dict(zip((None, True, False), self.style.constants, strict=True))
+            return union(*(literal(names[value]) for value in spec.values))
+        if isinstance(spec, NumberSpec):
+            return number_expression(spec, whole_floats=self.style.whole_floats)
+        if isinstance(spec, StringSpec):
+            return self.string(spec)
+        if isinstance(spec, ArraySpec):
+            return array_expression(self, spec, depth)
+        if isinstance(spec, ObjectSpec):
+            return object_expression(self, spec, self.order_of(formula), depth)
+        raise TypeError(spec)
+
+    def _without(
+        self, spec: object, formula: Formula, depth: int, error: UnsupportedConstraintError
+    ) -> Expression:
+        """Go on without a specification that cannot be built, or name its place."""
+        place = next(iter(_places(formula)), self.reader.document.root).pointer
+        if self.reader.strict:
+            if "#" in str(error):
+                raise error
+            raise UnsupportedConstraintError(f"the schema at {place} cannot be honoured: {error}")
+        self.reader.dropped[f"everything but the type at {place}"] = None
+        return self._of(type(spec)(), formula, depth)
+
+    def order_of(self, formula: Formula) -> tuple[str, ...]:
+        """The order of the names that are mentioned for one value, whatever sub-schemas hold."""
+        known = self._orders.get(formula)
+        if known is None:
+            names: dict[str, None] = {}
+            late: dict[str, None] = {}
+            self._collect(formula, names, late, set())
+            known = tuple(dict.fromkeys((*names, *late)))
+            self._orders[formula] = known
+        return known
+
+    def _collect(
+        self,
+        formula: Formula,
+        names: dict[str, None],
+        late: dict[str, None],
+        seen: set[str],
+    ) -> None:
+        """Names of properties, those of a schema before those of its sub-schemas."""
+        for place in _places(formula):
+            schema = place.schema
+            if place.pointer in seen or not isinstance(schema, dict):
+                continue
+            seen.add(place.pointer)
+            if isinstance(schema.get("properties"), dict):
+                names.update(dict.fromkeys(schema["properties"]))
+            for inner in self.reader.beside(place):
+                self._collect(inner, names, late, seen)
+            for keyword in ("required", "dependentRequired", "dependencies", "dependentSchemas"):
+                value = schema.get(keyword)
+                if isinstance(value, dict | list):
+                    late.update((name, None) for name in value if isinstance(name, str))
+
+    def _is_recursive(self, formula: Formula) -> bool:
+        """Whether a value may contain a value for which the same must hold, at any depth."""
+        if formula not in self._recursive:
+            self._explore(formula)
+        return self._recursive[formula]
+
+    def _explore(self, start: Formula) -> None:
+        """Find all formulas on the values inside, and peel off those that end."""
+        waiting, found = [start], {start: None}
+        while waiting:
+            formula = waiting.pop()
+            for child in self._inside(formula):
+                if child not in found:
+                    found[child] = None
+                    waiting.append(child)
+            if len(found) > _MAX_FORMULAS:
+                raise UnsupportedConstraintError(
+                    f"the schema has more than {_MAX_FORMULAS:,} combinations of sub-schemas; "
+                    f"make it smaller"
+                )
+        parents: dict[Formula, list[Formula]] = {formula: [] for formula in found}
+        open_children = {}
+        for formula in found:
+            children = [c for c in self._inside(formula) if c not in self._recursive]
+            open_children[formula] = len(children)
+            for child in children:
+                parents[child].append(formula)
+        done = [
+            formula
+            for formula, count in open_children.items()
+            if not count and not any(self._recursive.get(c) for c in self._inside(formula))
+        ]
+        ended = set(done)
+        while done:
+            for parent in parents[done.pop()]:
+                open_children[parent] -= 1
+                known = any(self._recursive.get(c) for c in self._inside(parent))
+                if not open_children[parent] and parent not in ended and not known:
+                    ended.add(parent)
+                    done.append(parent)
+        self._recursive.update((f, f not in ended) for f in found if f not in self._recursive)
+
+    def _inside(self, formula: Formula) -> tuple[Formula, ...]:
+        """The formulas on items and properties."""
+        known = self._children.get(formula)
+        if known is None:
+            found: dict[Formula, None] = {}
+            for spec in self.reader.options(formula, "array"):
+                items = (*spec.prefix, spec.rest, *(c.formula for c in spec.contains))
+                found.update(dict.fromkeys(items))
+            for spec in self.reader.options(formula, "object"):
+                try:
+                    ways = object_parts(self, spec, ())
+                except UnsupportedConstraintError:
+                    continue
+                for parts in ways:
+                    found.update((inner, None) for _, inner, _ in parts.named)
+                    found.update((group.formula, None) for group in parts.groups)
+            known = tuple(f for f in found if f not in (TRUE, FALSE))
+            self._children[formula] = known
+        return known
+
+
+def _places(formula: Formula) -> list[Place]:
+    if isinstance(formula, Holds):
+        return [formula.place]
+    if isinstance(formula, Both | Either):
+        return [place for part in formula.parts for place in _places(part)]
+    return []

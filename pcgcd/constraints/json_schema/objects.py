@@ -1,0 +1,276 @@
+"""JSON objects as byte expressions.
+
+Names that a schema mentions are written at most once. Other names cannot be told apart by an
+automaton, so a free name may come twice; what is required of such properties is required of each,
+and a property that must be there is the last one, so that reading the text (where the last of two
+equal names counts) keeps it.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from pcgcd.automata.expressions import (
+    EMPTY_STRING,
+    NOTHING,
+    Expression,
+    Member,
+    any_order,
+    concatenation,
+    intersection,
+    repeat,
+    star,
+    union,
+)
+from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, among, both
+from pcgcd.constraints.json_schema.layout import in_order, listing
+from pcgcd.constraints.json_schema.pattern_language import finds
+from pcgcd.constraints.json_schema.specs import ObjectSpec, Rule, StringSpec, Witness
+from pcgcd.constraints.json_schema.strings import string_literal
+from pcgcd.errors import UnsupportedConstraintError
+
+if TYPE_CHECKING:
+    from pcgcd.constraints.json_schema.building import Builder
+
+__all__ = ["Group", "Parts", "object_expression", "object_parts"]
+
+_MAX_PATTERNS = 6
+_MAX_ANY_ORDER = 10
+_MAX_CHOICES = 256
+
+
+class Group(NamedTuple):
+    """Free names of one kind, and the condition on their values."""
+
+    keys: tuple[StringSpec, ...]
+    formula: Formula
+
+
+class Parts(NamedTuple):
+    """The properties of an object.
+
+    Attributes:
+        named: The mentioned names, the condition on the value, whether it must be there.
+        groups: All other names.
+        witnesses: Names and conditions of which the last property must satisfy all.
+    """
+
+    named: tuple[tuple[str, Formula, bool], ...]
+    groups: tuple[Group, ...]
+    witnesses: tuple[Witness, ...]
+
+
+def object_parts(builder: Builder, spec: ObjectSpec, order: tuple[str, ...]) -> list[Parts]:
+    """The ways to satisfy a specification; several only where a property must exist somewhere."""
+    reader = builder.reader
+    choices: list[list[tuple[str | None, Witness]]] = []
+    for witness in spec.witnesses:
+        names = [name for name in spec.names if _may_be(builder, witness, name)]
+        choices.append([*((name, witness) for name in names), (None, witness)])
+    total = 1
+    for choice in choices:
+        total *= len(choice)
+    if total > _MAX_CHOICES:
+        raise UnsupportedConstraintError(
+            f"negated conditions on properties allow more than {_MAX_CHOICES} combinations; name "
+            f"fewer properties under 'not', 'if' or 'oneOf'"
+        )
+    result = []
+    for chosen in product(*choices):
+        rules = tuple(Rule(((name, w.value),)) for name, w in chosen if name is not None)
+        required = tuple(name for name, _ in chosen if name is not None)
+        met = spec.meet(ObjectSpec(required=required, rules=rules)) if chosen else spec
+        if met is None:
+            continue
+        last = tuple(w for name, w in chosen if name is None)
+        named = tuple(_named(builder, met, order))
+        if all(reader.possible(formula) for _, formula, required in named if required):
+            result.append(Parts(named, tuple(_groups(builder, met)), last))
+    return result
+
+
+def _may_be(builder: Builder, witness: Witness, name: str) -> bool:
+    return (
+        (witness.pattern is None or finds(witness.pattern, name))
+        and name not in witness.no_names
+        and not any(finds(pattern, name, wide=True) for pattern in witness.no_patterns)
+        and bool(builder.reader.options(both((among([name]), witness.key)), "string"))
+    )
+
+
+def _named(
+    builder: Builder, spec: ObjectSpec, order: tuple[str, ...]
+) -> list[tuple[str, Formula, bool]]:
+    rank = {name: i for i, name in enumerate(order)}
+    result = []
+    required = frozenset(spec.required)
+    for name in sorted(spec.names, key=lambda name: rank.get(name, len(rank))):
+        formula = spec.on(name)
+        key = both((among([name]), *spec.keys))
+        allowed = builder.reader.possible(formula) and builder.reader.options(key, "string")
+        if allowed or name in required:
+            result.append((name, formula if allowed else FALSE, name in required))
+    return result
+
+
+def _groups(builder: Builder, spec: ObjectSpec) -> list[Group]:
+    """Free names, split by the patterns that are found in them."""
+    patterns = tuple(dict.fromkeys(p for rule in spec.rules for p, _ in rule.patterns))
+    if len(patterns) > _MAX_PATTERNS:
+        raise UnsupportedConstraintError(
+            f"the patterns of properties that apply together are {len(patterns)}, more than "
+            f"{_MAX_PATTERNS}; use fewer 'patternProperties'"
+        )
+    bases = builder.reader.options(both(spec.keys), "string")
+    names = frozenset(spec.names)
+    result = []
+    for found in product((True, False), repeat=len(patterns)):
+        formula = both(_free(rule, dict(zip(patterns, found, strict=True))) for rule in spec.rules)
+        if not builder.reader.possible(formula):
+            continue
+        mask = StringSpec(excluded=names, patterns=tuple(zip(patterns, found, strict=True)))
+        keys = tuple(met for base in bases if (met := base.meet(mask)) is not None)
+        if keys:
+            result.append(Group(keys, formula))
+    return result
+
+
+def _free(rule: Rule, found: dict[str, bool]) -> Formula:
+    parts = [formula for pattern, formula in rule.patterns if found[pattern]]
+    return both(parts) if parts else rule.others
+
+
+# -- expressions --------------------------------------------------------------------------------
+
+
+def object_expression(
+    builder: Builder, spec: ObjectSpec, order: tuple[str, ...], depth: int
+) -> Expression:
+    """All objects of a specification."""
+    parts = (_body(builder, spec, parts, depth) for parts in object_parts(builder, spec, order))
+    return builder.style.layout.bracketed("{", union(*parts), "}")
+
+
+def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expression:
+    layout = builder.style.layout
+    named = []
+    for name, formula, required in parts.named:
+        key = string_literal(name, builder.style.notations)
+        entry = concatenation(key, layout.colon, builder.value(formula, depth))
+        if entry != NOTHING or required:
+            named.append((entry, required))
+    free = union(*(_entry(builder, group, depth, bool(named)) for group in parts.groups))
+    last = _last(builder, parts, depth) if parts.witnesses else NOTHING
+    if parts.witnesses and last == NOTHING:
+        return NOTHING
+    if builder.style.order == "any":
+        body = _any_order(builder, spec, named, free, last)
+    elif parts.witnesses:
+        body = _before(in_order(named, layout.comma, free), layout.comma, last)
+    else:
+        body = in_order(named, layout.comma, free)
+    return _counted(builder, spec, body, named, free, last)
+
+
+def _before(body: Expression, comma: Expression, last: Expression) -> Expression:
+    nonempty = intersection(body, ~EMPTY_STRING)
+    return union(last, concatenation(nonempty, comma, last))
+
+
+def _entry(builder: Builder, group: Group, depth: int, beside: bool) -> Expression:
+    """Free properties; beside named ones they are an afterthought, and nested less deep."""
+    keys = union(*(builder.string(key) for key in group.keys))
+    if group.formula == TRUE and beside:
+        value = builder.anything(builder.style.free_depth)
+    else:
+        value = builder.value(group.formula, depth)
+    return concatenation(keys, builder.style.layout.colon, value)
+
+
+def _last(builder: Builder, parts: Parts, depth: int) -> Expression:
+    """The last property, which has all that is asked for."""
+    options = []
+    for group in parts.groups:
+        keys, formula = list(group.keys), group.formula
+        for witness in parts.witnesses:
+            patterns = [(pattern, False) for pattern in witness.no_patterns]
+            if witness.pattern is not None:
+                patterns.append((witness.pattern, True))
+            mask = StringSpec(excluded=frozenset(witness.no_names), patterns=tuple(patterns))
+            masks = [mask.meet(key) for key in builder.reader.options(witness.key, "string")]
+            met = (key.meet(m) for key in keys for m in masks if m is not None)
+            keys = [key for key in met if key is not None]
+            formula = both((formula, witness.value))
+        if keys and builder.reader.possible(formula):
+            options.append(_entry(builder, Group(tuple(keys), formula), depth, True))
+    return union(*options)
+
+
+def _counted(
+    builder: Builder,
+    spec: ObjectSpec,
+    body: Expression,
+    named: list[tuple[Expression, bool]],
+    free: Expression,
+    last: Expression,
+) -> Expression:
+    """With as many properties as allowed; free ones, which may be equal, count as one below."""
+    required = sum(required for _, required in named) + (last != NOTHING)
+    bounded = free == NOTHING and last == NOTHING
+    entries = union(*(entry for entry, _ in named), free, last)
+    comma = builder.style.layout.comma
+    if spec.most is not None and not (bounded and spec.most >= len(named)):
+        limit = builder.item_limit(entries)
+        body = intersection(body, listing(entries, comma, 0, min(spec.most, limit)))
+    if spec.least <= required:
+        return body
+    if spec.least == 1:
+        return intersection(body, ~EMPTY_STRING)
+    if spec.least > len(named) + (not bounded):
+        raise UnsupportedConstraintError(
+            f"at least {spec.least} properties are asked for, but only {len(named)} have names, "
+            f"and an automaton cannot tell whether other names differ"
+        )
+    alone = union(*(entry for entry, _ in named))
+    if builder.style.order == "any":
+        tail = union(free, last)
+        others = star(concatenation(tail, comma)) if tail != NOTHING else EMPTY_STRING
+        step = concatenation(others, alone)
+        many = concatenation(step, repeat(concatenation(comma, step), spec.least - 1))
+        end = star(concatenation(comma, entries))
+        return intersection(body, concatenation(many, end))
+    tail = union(free, last)
+    after = star(concatenation(comma, tail)) if tail != NOTHING else EMPTY_STRING
+    enough = concatenation(listing(alone, comma, spec.least), after)
+    if tail != NOTHING:
+        almost = concatenation(listing(alone, comma, spec.least - 1), comma, tail, after)
+        enough = union(enough, almost)
+    return intersection(body, enough)
+
+
+def _any_order(
+    builder: Builder,
+    spec: ObjectSpec,
+    named: list[tuple[Expression, bool]],
+    free: Expression,
+    last: Expression,
+) -> Expression:
+    """Properties in any order: each name at most once, and required ones once."""
+    comma = builder.style.layout.comma
+    if len(named) > _MAX_ANY_ORDER:
+        raise UnsupportedConstraintError(
+            f"an object with {len(named)} named properties has too many orders; at most "
+            f"{_MAX_ANY_ORDER} can be in any order, use order='schema'"
+        )
+    if free == NOTHING and last == NOTHING:
+        members = [Member(entry, required) for entry, required in named]
+        return any_order(members, comma, 0, None)
+    parts = []
+    for i, (entry, required) in enumerate(named):
+        others = union(free, *(other for j, (other, _) in enumerate(named) if j != i))
+        before, after = star(concatenation(others, comma)), star(concatenation(comma, others))
+        once = concatenation(before, entry, after)
+        parts.append(once if required else union(once, listing(others, comma)))
+    body = intersection(*parts) if parts else listing(free, comma)
+    return body if last == NOTHING else _before(body, comma, last)

@@ -1,0 +1,452 @@
+"""From a formula to its alternatives for one JSON type: a disjunction of conjunctions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from pcgcd.constraints.json_schema.container_keywords import (
+    ARRAY_KEYWORDS,
+    OBJECT_KEYWORDS,
+    absent,
+    array_options,
+    names_at,
+    object_options,
+)
+from pcgcd.constraints.json_schema.document import Document, Place
+from pcgcd.constraints.json_schema.formulas import (
+    FALSE,
+    TRUE,
+    Among,
+    Both,
+    Either,
+    Formula,
+    Holds,
+    among,
+    both,
+    either,
+    holds,
+    negation,
+)
+from pcgcd.constraints.json_schema.scalar_keywords import (
+    NUMBER_KEYWORDS,
+    STRING_KEYWORDS,
+    number_options,
+    string_options,
+)
+from pcgcd.constraints.json_schema.specs import (
+    KINDS,
+    TOP,
+    ArraySpec,
+    Bound,
+    ConstantSpec,
+    NumberSpec,
+    ObjectSpec,
+    Rule,
+    Seen,
+    StringSpec,
+    Witness,
+    kind_of,
+    meet_all,
+)
+from pcgcd.errors import PcgcdError, UnsupportedConstraintError
+
+__all__ = ["Reader"]
+
+_MAX_DEPTH = 60
+_MAX_OPTIONS = 1_000
+_TYPES = (*KINDS, "integer")
+_OWN = {
+    "string": STRING_KEYWORDS,
+    "number": NUMBER_KEYWORDS,
+    "array": ARRAY_KEYWORDS,
+    "object": OBJECT_KEYWORDS,
+}
+_IN_PLACE = (
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "allOf",
+    "not",
+    "anyOf",
+    "oneOf",
+    "if",
+    "dependentSchemas",
+    "dependencies",
+)
+
+Options = list[Any]
+
+
+class Reader:
+    """Reads a document.
+
+    Attributes:
+        document: The schema.
+        strict: Whether what cannot be honoured is an error, or dropped.
+        dropped: What was dropped so far, keyword and place.
+    """
+
+    def __init__(self, document: Document, strict: bool) -> None:
+        """Start with nothing read."""
+        self.document = document
+        self.strict = strict
+        self.dropped: dict[str, None] = {}
+        self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
+        self._active: dict[tuple[Formula, str], None] = {}
+        self._possible: dict[Formula, bool] = {}
+
+    def options(self, formula: Formula, kind: str) -> tuple[Any, ...]:
+        """The alternatives of a formula on values of a type; none if it cannot hold."""
+        key = (formula, kind)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._active:
+            place = formula.place.pointer if isinstance(formula, Holds) else "#"
+            raise UnsupportedConstraintError(
+                f"the schema at {place} refers to itself without any object or array in between, "
+                f"so it says nothing; remove the circle of '$ref'"
+            )
+        if len(self._active) > _MAX_DEPTH:
+            raise UnsupportedConstraintError(
+                f"sub-schemas are combined in place more than {_MAX_DEPTH} deep; make the schema "
+                f"flatter"
+            )
+        self._active[key] = None
+        try:
+            result = tuple(spec for spec in self._read(formula, kind) if self._feasible(spec))
+        finally:
+            del self._active[key]
+        if len(result) > _MAX_OPTIONS:
+            raise self.too_many(formula)
+        self._known[key] = result
+        return result
+
+    def possible(self, formula: Formula) -> bool:
+        """Whether a formula may hold of something, as far as can be seen at a glance."""
+        if formula in (TRUE, FALSE):
+            return formula == TRUE
+        known = self._possible.get(formula)
+        if known is None:
+            self._possible[formula] = True
+            known = any(self._try(formula, kind) for kind in KINDS)
+            self._possible[formula] = known
+        return known
+
+    def beside(self, place: Place) -> list[Formula]:
+        """The sub-schemas that look at the same value, as far as they can be read."""
+        result = []
+        for keyword in _IN_PLACE:
+            value = place.schema.get(keyword)
+            try:
+                if keyword.startswith("$") and value is not None:
+                    result.append(holds(self.document.resolve(place, keyword)))
+            except PcgcdError:
+                continue
+            paths: list[tuple[str | int, ...]] = []
+            if isinstance(value, list):
+                paths = [(keyword, i) for i in range(len(value))]
+            elif keyword.startswith("dependen") and isinstance(value, dict):
+                paths = [(keyword, name) for name, v in value.items() if isinstance(v, dict)]
+            elif keyword == "if" and value is not None:
+                paths = [(branch,) for branch in ("if", "then", "else") if branch in place.schema]
+            elif keyword == "not" and value is not None:
+                paths = [(keyword,)]
+            result += [holds(self.document.child(place, *path)) for path in paths]
+        return result
+
+    def drop(self, place: Place, keyword: str, error: UnsupportedConstraintError) -> None:
+        """Go on without a keyword, or raise if everything must be honoured."""
+        if self.strict:
+            raise error
+        self.dropped[f"{keyword} at {place.at(keyword)}"] = None
+
+    def too_many(self, formula: Formula) -> UnsupportedConstraintError:
+        """The error of a combination with too many alternatives."""
+        place = f" at {formula.place.pointer}" if isinstance(formula, Holds) else ""
+        return UnsupportedConstraintError(
+            f"the combination of sub-schemas{place} has more than {_MAX_OPTIONS:,} alternatives; "
+            f"use fewer 'anyOf', 'oneOf', 'not' or 'if' side by side"
+        )
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _try(self, formula: Formula, kind: str) -> bool:
+        """Whether there are alternatives; circles and depth count as yes."""
+        if (formula, kind) in self._active or len(self._active) > _MAX_DEPTH // 2:
+            return True
+        return bool(self.options(formula, kind))
+
+    def _feasible(self, spec: Any) -> bool:
+        if isinstance(spec, ObjectSpec):
+            return all(self.possible(spec.on(name)) for name in spec.required) and all(
+                self.possible(both((among([name]), *spec.keys))) for name in spec.required
+            )
+        if isinstance(spec, ArraySpec):
+            return all(
+                self.possible(spec.item(i)) for i in range(min(spec.least, len(spec.prefix) + 1))
+            )
+        return True
+
+    def _read(self, formula: Formula, kind: str) -> Iterable[Any]:
+        if isinstance(formula, Among):
+            return self._among(formula, kind)
+        if isinstance(formula, Either):
+            options = (spec for part in formula.parts for spec in self.options(part, kind))
+            return dict.fromkeys(options)
+        if isinstance(formula, Both):
+            result: Options = [TOP[kind]]
+            # The shortest first, so that contradictions show early.
+            parts = sorted((self.options(part, kind) for part in formula.parts), key=len)
+            for part in parts:
+                result = self._meet(result, part, formula)
+            return result
+        if isinstance(formula, Holds):
+            return self._schema(formula, kind)
+        raise TypeError(formula)
+
+    def _meet(self, first: Iterable[Any], second: Iterable[Any], formula: Formula) -> Options:
+        first, second = list(first), list(second)
+        if len(first) * len(second) > 50 * _MAX_OPTIONS:
+            raise self.too_many(formula)
+        result = [spec for spec in meet_all(first, second) if self._feasible(spec)]
+        if len(result) > _MAX_OPTIONS:
+            raise self.too_many(formula)
+        return result
+
+    def _among(self, formula: Among, kind: str) -> Options:
+        values = [value for value in formula.values if kind_of(value) == kind]
+        if formula.positive:
+            if not values:
+                return []
+            if kind in ("null", "boolean"):
+                return [ConstantSpec(tuple(values))]
+            if kind == "string":
+                return [StringSpec(values=tuple(values))]
+            if kind == "number":
+                return [NumberSpec(values=tuple(values))]
+            return [_equal(value) for value in values]
+        if kind in ("null", "boolean"):
+            left = tuple(v for v in TOP[kind].values if v not in values)  # type: ignore[union-attr]
+            return [ConstantSpec(left)] if left else []
+        if kind == "string":
+            return [StringSpec(excluded=frozenset(values))]
+        result: Options = [TOP[kind]]
+        for value in values:
+            result = self._meet(result, _different(value), formula)
+        return result
+
+    def _schema(self, formula: Holds, kind: str) -> Options:
+        place, positive, schema = formula.place, formula.positive, formula.place.schema
+        if isinstance(schema, bool):
+            return [TOP[kind]] if schema == positive else []
+        result: Options = [TOP[kind]] if positive else []
+        keywords = ("type", "const", "enum", *_OWN.get(kind, ()), *_IN_PLACE)
+        for keyword in keywords:
+            if keyword not in schema:
+                continue
+            try:
+                options = self._keyword(place, keyword, kind, positive)
+            except UnsupportedConstraintError as error:
+                self.drop(place, keyword, error)
+                options = [TOP[kind]]
+            result = self._meet(result, options, formula) if positive else [*result, *options]
+            if positive and not result:
+                return result
+        for keyword, of in (("unevaluatedProperties", "object"), ("unevaluatedItems", "array")):
+            if keyword in schema and of == kind:
+                result = self._unevaluated(place, keyword, result, positive)
+        if not positive and self.document.uses_unevaluated:
+            return [replace(s, seen=Seen()) if hasattr(s, "seen") else s for s in result]
+        return result
+
+    def _keyword(self, place: Place, keyword: str, kind: str, positive: bool) -> Options:
+        if keyword == "type":
+            return self._type(place, kind, positive)
+        if keyword == "const":
+            return list(self.options(among([place.schema["const"]], positive), kind))
+        if keyword == "enum":
+            if not isinstance(place.schema["enum"], list):
+                raise place.invalid(keyword, "a list of values")
+            return list(self.options(among(place.schema["enum"], positive), kind))
+        if keyword in STRING_KEYWORDS:
+            return list(string_options(place, keyword, positive))
+        if keyword in NUMBER_KEYWORDS:
+            return list(number_options(place, keyword, positive))
+        if keyword in ARRAY_KEYWORDS:
+            return list(array_options(self.document, place, keyword, positive))
+        if keyword in OBJECT_KEYWORDS:
+            return list(object_options(self.document, place, keyword, positive))
+        return self._in_place(place, keyword, kind, positive)
+
+    def _type(self, place: Place, kind: str, positive: bool) -> Options:
+        named = place.schema["type"]
+        names = named if isinstance(named, list) else [named]
+        if not names or not all(isinstance(name, str) and name in _TYPES for name in names):
+            raise place.invalid("type", f"one or more of {', '.join(_TYPES)}")
+        if kind in names:
+            return [TOP[kind]] if positive else []
+        if kind == "number" and "integer" in names:
+            return [NumberSpec(integer=positive)]
+        return [] if positive else [TOP[kind]]
+
+    # -- sub-schemas on the same value --------------------------------------------------------
+
+    def _in_place(self, place: Place, keyword: str, kind: str, positive: bool) -> Options:
+        if keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            formula = holds(self.document.resolve(place, keyword), positive)
+        elif keyword == "not":
+            formula = holds(self.document.child(place, "not"), not positive)
+        elif keyword == "if":
+            formula = self._conditional(place)
+            formula = formula if positive else negation(formula)
+        elif keyword in ("dependentSchemas", "dependencies"):
+            return self._dependent(place, keyword, kind, positive)
+        else:
+            value = place.schema[keyword]
+            if not isinstance(value, list) or not value:
+                raise place.invalid(keyword, "a list of schemas that is not empty")
+            parts = [holds(self.document.child(place, keyword, i)) for i in range(len(value))]
+            if keyword == "oneOf":
+                return self._one_of(place, parts, kind, positive)
+            if keyword == "anyOf" and positive and self.document.uses_unevaluated:
+                chosen = [self.options(both(some), kind) for some in _choices(parts)]
+                return list(dict.fromkeys(spec for options in chosen for spec in options))
+            formula = both(parts) if keyword == "allOf" else either(parts)
+            formula = formula if positive else negation(formula)
+        options = list(self.options(formula, kind))
+        if keyword == "not" and self.document.uses_unevaluated:
+            options = [replace(s, seen=Seen()) if hasattr(s, "seen") else s for s in options]
+        return options
+
+    def _conditional(self, place: Place) -> Formula:
+        condition = holds(self.document.child(place, "if"))
+        then, otherwise = (
+            holds(self.document.child(place, branch)) if branch in place.schema else TRUE
+            for branch in ("then", "else")
+        )
+        if then == TRUE and otherwise == TRUE and not self.document.uses_unevaluated:
+            return TRUE
+        return either((both((condition, then)), both((negation(condition), otherwise))))
+
+    def _one_of(self, place: Place, parts: list[Formula], kind: str, positive: bool) -> Options:
+        alive = [part for part in parts if self.options(part, kind)]
+        overlapping = [
+            [
+                other
+                for j, other in enumerate(alive)
+                if i != j and self.options(both((part, other)), kind)
+            ]
+            for i, part in enumerate(alive)
+        ]
+        if positive:
+            formula = either(
+                both((part, *(negation(other) for other in others)))
+                for part, others in zip(alive, overlapping, strict=True)
+            )
+        else:
+            several = [
+                both((part, other))
+                for part, others in zip(alive, overlapping, strict=True)
+                for other in others
+            ]
+            formula = either((both(negation(part) for part in alive), *several))
+        return list(self.options(formula, kind))
+
+    def _dependent(self, place: Place, keyword: str, kind: str, positive: bool) -> Options:
+        mapping = place.schema[keyword]
+        if not isinstance(mapping, dict):
+            raise place.invalid(keyword, "an object")
+        if kind != "object":
+            return [TOP[kind]] if positive else []
+        result: Options = [TOP[kind]] if positive else []
+        for name, needed in mapping.items():
+            present: Options
+            if isinstance(needed, list | str):
+                others = names_at(place, keyword, [needed] if isinstance(needed, str) else needed)
+                present = [ObjectSpec(required=tuple(dict.fromkeys((name, *others))))]
+                missing = meet_all([ObjectSpec(required=(name,))], [absent(o) for o in others])
+            else:
+                there = [ObjectSpec(required=(name,))]
+                inner = holds(self.document.child(place, keyword, name))
+                present = meet_all(there, self.options(inner, kind))
+                missing = [] if positive else meet_all(there, self.options(negation(inner), kind))
+            if positive:
+                result = self._meet(result, [absent(name), *present], TRUE)
+            else:
+                result += missing
+        return result
+
+    def _unevaluated(self, place: Place, keyword: str, options: Options, positive: bool) -> Options:
+        formula = holds(self.document.child(place, keyword))
+        if not positive:
+            if formula == TRUE:
+                return options
+            error = place.unsupported(keyword, "it is under 'not', 'if' or an overlapping 'oneOf'")
+            self.drop(place, keyword, error)
+            return [TOP["object" if keyword == "unevaluatedProperties" else "array"]]
+        result = []
+        for spec in options:
+            seen: Seen = spec.seen
+            everything = replace(spec, seen=Seen(everything=True))
+            extra: Any
+            if seen.everything:
+                result.append(everything)
+                continue
+            if keyword == "unevaluatedProperties":
+                names = tuple((name, TRUE) for name in sorted(seen.names))
+                patterns = tuple((pattern, TRUE) for pattern in sorted(seen.patterns))
+                extra = ObjectSpec(rules=(Rule(names, patterns, formula),))
+            else:
+                extra = ArraySpec((TRUE,) * seen.items, either((formula, *seen.contained)))
+            met = everything.meet(extra)
+            result += [met] if met is not None and self._feasible(met) else []
+        return result
+
+
+def _choices(parts: list[Formula]) -> list[list[Formula]]:
+    """Every choice of some parts: each evaluates other properties."""
+    if len(parts) > 6:
+        return [[part] for part in parts]
+    chosen: list[list[Formula]] = [[]]
+    for part in parts:
+        chosen += [[*others, part] for others in chosen]
+    return chosen[1:]
+
+
+def _equal(value: Any) -> Any:
+    """The arrays or objects that equal a value."""
+    if isinstance(value, list):
+        items = tuple(among([item]) for item in value)
+        return ArraySpec(items, FALSE, len(items), len(items))
+    properties = tuple((name, among([item])) for name, item in value.items())
+    return ObjectSpec(tuple(value), (Rule(properties, (), FALSE),), most=len(value))
+
+
+def _different(value: Any) -> Options:
+    """The numbers, arrays or objects that differ from a value."""
+    if isinstance(value, list):
+        size = len(value)
+        shorter = [ArraySpec(most=size - 1)] if size else []
+        return [
+            *shorter,
+            ArraySpec(least=size + 1),
+            *(
+                ArraySpec((*[TRUE] * i, among([item], False)), least=i + 1)
+                for i, item in enumerate(value)
+            ),
+        ]
+    if isinstance(value, dict):
+        return [
+            ObjectSpec(witnesses=(Witness(None, tuple(value), (), TRUE, TRUE),)),
+            *(absent(name) for name in value),
+            *(
+                ObjectSpec(required=(name,), rules=(Rule(((name, among([item], False)),)),))
+                for name, item in value.items()
+            ),
+        ]
+    number = Fraction(repr(value))
+    return [NumberSpec(upper=Bound(number, False)), NumberSpec(lower=Bound(number, False))]

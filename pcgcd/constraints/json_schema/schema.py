@@ -1,0 +1,187 @@
+"""From a JSON schema to a constraint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+from pcgcd.automata.expressions import NOTHING, Expression, concatenation
+from pcgcd.constraints.base import Constraint
+from pcgcd.constraints.json_schema.building import Builder, Style
+from pcgcd.constraints.json_schema.document import Document
+from pcgcd.constraints.json_schema.formulas import holds
+from pcgcd.constraints.json_schema.layout import make_layout
+from pcgcd.constraints.json_schema.reading import Reader
+from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
+
+__all__ = ["Limits", "json_schema", "largest", "parsed"]
+
+
+class Limits(NamedTuple):
+    """What was asked for; None: as much as leaves the automaton small."""
+
+    max_depth: int | None = None
+    free_depth: int | None = None
+    max_length: int | None = None
+
+
+class _Rung(NamedTuple):
+    max_depth: int
+    free_depth: int
+    max_length: int
+    escapes: bool
+
+
+# First how far characters are counted, by how many must be; then what is tried if that is too much.
+_LENGTHS = ((4096, True), (1024, True), (512, True), (256, True), (256, False), (64, False))
+_RUNGS = (
+    _Rung(6, 1, 64, False),
+    _Rung(4, 1, 32, False),
+    _Rung(3, 0, 32, False),
+    _Rung(2, 0, 16, False),
+)
+_ENOUGH, _MOST = 100_000, 200_000
+# The states that a counted character needs, and those that all of them may have, with and without
+# escapes by number.
+_STATES = {True: (21, 60_000), False: (9, _ENOUGH)}
+
+
+def json_schema(
+    schema: dict[str, Any] | bool | str,
+    *,
+    order: Literal["schema", "any"] = "schema",
+    whitespace: Literal["compact", "bounded", "free"] = "bounded",
+    max_depth: int | None = None,
+    free_depth: int | None = None,
+    max_length: int | None = None,
+    strict: bool = True,
+) -> Constraint:
+    r"""The JSON texts that a schema (draft 2020-12) accepts.
+
+    Every text of the constraint is valid; every valid value has a text in it, within these limits:
+
+    - Properties are in the order of the schema: those of a schema before those of its sub-schemas,
+      then names that only ``required`` and its like mention, then all others.
+    - Whole numbers are written as ``12`` or ``12.0``; bounded numbers plainly or in normalised
+      scientific notation. Strings with a pattern or a format escape only what must be escaped, and
+      what is not ASCII.
+    - Values of which nothing is said, and schemas that contain themselves, are nested to a depth.
+    - Names of properties that the schema does not mention may repeat, since an automaton cannot
+      remember them; the last one counts, as in :func:`json.loads`, and the value is still valid.
+    - ``format`` is enforced (see :mod:`pcgcd.constraints.json_schema.formats`), ``pattern`` is read
+      so that ECMA-262 and Python agree. A ``$schema`` of draft 4 to 7 is honoured in what differs.
+
+    Args:
+        schema: The schema, as a value or as JSON text.
+        order: Whether properties keep the order of the schema, or come in any order.
+        whitespace: None at all (``"compact"``), at most one space after commas and colons
+            (``"bounded"``, so both of the usual styles of :func:`json.dumps`), or whatever JSON
+            allows (``"free"``).
+        max_depth: How many levels of values a schema that contains itself may have.
+        free_depth: How deep unmentioned properties are nested; places that the schema leaves open
+            on purpose are one level deeper.
+        max_length: How far characters are counted; a larger ``maxLength`` is taken as this.
+            All three are by default as large as keeps the automaton moderate (6, 2 and 4096 if
+            they can be).
+        strict: Raise on what cannot be honoured. Otherwise accept more than the schema says, and
+            list what was left out in ``dropped``.
+
+    Raises:
+        UnsupportedConstraintError: A keyword cannot be honoured; names it and its place.
+        InvalidParameterError: The schema is broken; names the place.
+        EmptyLanguageError: No value satisfies the schema.
+        AutomatonTooLargeError: The schema is too large even within the smallest limits.
+
+    >>> person = json_schema(
+    ...     {
+    ...         "type": "object",
+    ...         "properties": {
+    ...             "name": {"type": "string", "minLength": 1},
+    ...             "age": {"type": "integer", "minimum": 0},
+    ...         },
+    ...         "required": ["name"],
+    ...         "additionalProperties": False,
+    ...     }
+    ... )
+    >>> person.matches('{"name": "Ada", "age": 36}'), person.matches('{"age": 36}')
+    (True, False)
+    """
+    if order not in ("schema", "any"):
+        raise InvalidParameterError(f"order must be 'schema' or 'any', but {order!r} was given")
+    document = Document(parsed(schema))
+    reader = Reader(document, strict)
+    style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
+    limits = Limits(max_depth, free_depth, max_length)
+
+    def whole(builder: Builder) -> Expression:
+        return builder.value(holds(document.root), builder.style.max_depth)
+
+    value = largest(reader, style, limits, whole)
+    if value == NOTHING:
+        raise EmptyLanguageError("no JSON value satisfies the schema")
+    outside = style.layout.outside
+    expression = concatenation(outside, value, outside)
+    return Constraint(expression, "json_schema", tuple(reader.dropped))
+
+
+def largest(
+    reader: Reader, style: Style, limits: Limits, build: Callable[[Builder], Expression]
+) -> Expression:
+    """What is built within the widest limits that keep the automaton moderate."""
+    for name, value in zip(limits._fields, limits, strict=True):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (whole and 0 <= value <= 100_000):
+            raise InvalidParameterError(
+                f"{name} must be a whole number that is not negative, but {value!r} was given"
+            )
+    failure = AutomatonTooLargeError("the schema needs too many states")
+    for candidate in _styles(reader.document, style, limits):
+        try:
+            return build(Builder(reader, candidate))
+        except AutomatonTooLargeError as error:
+            failure = error
+    raise failure
+
+
+def _styles(document: Document, style: Style, limits: Limits) -> Iterator[Style]:
+    """The limits to try, the widest first; such as would change nothing are left out."""
+    before: Any = None
+    for rung in (_first(document.lengths), *_RUNGS):
+        depths = (
+            rung.max_depth if limits.max_depth is None else limits.max_depth,
+            rung.free_depth if limits.free_depth is None else limits.free_depth,
+        )
+        longest = rung.max_length if limits.max_length is None else limits.max_length
+        effect = (depths, [min(length, longest) for length in document.lengths])
+        if effect == before:
+            continue
+        before = effect
+        yield replace(
+            style,
+            max_depth=depths[0],
+            free_depth=depths[1],
+            max_length=longest,
+            escapes=rung.escapes,
+            max_states=_MOST if rung is _RUNGS[-1] else _ENOUGH,
+        )
+
+
+def _first(lengths: list[int]) -> _Rung:
+    """The widest limits for which the counted characters alone need not too many states."""
+    for longest, escapes in _LENGTHS:
+        cost, most = _STATES[escapes]
+        if cost * sum(min(length, longest) for length in lengths) <= most:
+            break
+    return _Rung(6, 2, longest, escapes)
+
+
+def parsed(schema: Any) -> Any:
+    """A schema that may be given as JSON text."""
+    if not isinstance(schema, str):
+        return schema
+    try:
+        return json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        raise InvalidParameterError(f"the schema is not JSON: {error}") from error

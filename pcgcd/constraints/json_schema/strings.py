@@ -1,0 +1,131 @@
+"""Quoted strings as byte expressions."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+
+from pcgcd.automata.expressions import (
+    Expression,
+    byte_set,
+    complement,
+    concatenation,
+    intersection,
+    literal,
+    repeat,
+    star,
+    union,
+)
+from pcgcd.automata.utf8 import character_set
+from pcgcd.constraints.json_schema.characters import (
+    ALL_CHARACTERS,
+    JSON,
+    Notation,
+    hexadecimal,
+    spell_set,
+    spell_text,
+)
+from pcgcd.constraints.json_schema.formats import FORMATS
+from pcgcd.constraints.json_schema.pattern_language import finds, not_found, searched
+from pcgcd.constraints.json_schema.specs import StringSpec
+from pcgcd.errors import UnsupportedConstraintError
+
+__all__ = ["any_string", "string_expression", "string_literal"]
+
+_MAX_LEAST = 5_000
+# Up to this length, characters may be spelled in all ways even if states are scarce.
+_SHORT = 32
+
+
+@cache
+def _any_character(notation: Notation) -> Expression:
+    """One character in any usual spelling; half a surrogate pair is not one."""
+    if not notation.is_json:
+        return spell_set(ALL_CHARACTERS, notation)
+    escape = literal("\\u")
+    pair = concatenation(
+        escape, hexadecimal(0xD800, 0xDBFF, 4), escape, hexadecimal(0xDC00, 0xDFFF, 4)
+    )
+    return union(
+        character_set(notation.raw),
+        concatenation(literal("\\"), byte_set(b'"\\/bfnrt')),
+        concatenation(escape, hexadecimal(0, 0xD7FF, 4)),
+        concatenation(escape, hexadecimal(0xE000, 0xFFFF, 4)),
+        pair,
+    )
+
+
+@cache
+def _raw_character(notation: Notation) -> Expression:
+    """One character, without escapes by number."""
+    short = "".join(notation.short.values()).encode()
+    return union(character_set(notation.raw), concatenation(literal("\\"), byte_set(short)))
+
+
+def _quoted(body: Expression, notation: Notation) -> Expression:
+    quote = literal(notation.quote)
+    return concatenation(quote, body, quote)
+
+
+@cache
+def any_string(notations: tuple[Notation, ...] = (JSON,)) -> Expression:
+    """Any string."""
+    return union(*(_quoted(star(_any_character(n)), n) for n in notations))
+
+
+def string_literal(text: str, notations: tuple[Notation, ...] = (JSON,)) -> Expression:
+    """A given string."""
+    return union(*(_quoted(spell_text(text, n), n) for n in notations))
+
+
+def string_expression(
+    spec: StringSpec,
+    max_length: int,
+    escapes: bool = True,
+    notations: tuple[Notation, ...] = (JSON,),
+) -> Expression:
+    r"""All strings of a specification, quotes included.
+
+    Args:
+        spec: The specification.
+        max_length: How far characters are counted; a larger ``maxLength`` is taken as this.
+        escapes: Whether ``\u`` escapes are allowed where many characters are counted.
+        notations: How strings may be written.
+    """
+    if spec.values is not None:
+        kept = (text for text in spec.values if _has_formats(spec, text))
+        return union(*(string_literal(text, notations) for text in kept))
+    return union(*(_quoted(_body(spec, max_length, escapes, n), n) for n in notations))
+
+
+@lru_cache(maxsize=4096)
+def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) -> Expression:
+    most = spec.most if spec.most is None else min(spec.most, max(max_length, spec.least))
+    if spec.least > _MAX_LEAST:
+        raise UnsupportedConstraintError(
+            f"a string of at least {spec.least:,} characters is longer than the {_MAX_LEAST:,} "
+            f"that can be counted"
+        )
+    parts = [
+        searched(source, False, notation) if positive else not_found(source, notation)
+        for source, positive in spec.patterns
+    ]
+    parts += [
+        searched(FORMATS[name], False, notation) if positive else not_found(FORMATS[name], notation)
+        for name, positive in spec.formats
+    ]
+    if spec.excluded:
+        names = union(*(spell_text(text, notation) for text in sorted(spec.excluded)))
+        parts.append(complement(names))
+    counted = spec.least > 0 or most is not None
+    rich = escapes or not counted or max(spec.least, most or 0) <= _SHORT
+    plain = spell_set(ALL_CHARACTERS, notation) if parts else _any_character(notation)
+    character = plain if rich else _raw_character(notation)
+    if counted or not (spec.patterns or spec.formats):
+        parts.insert(0, repeat(character, spec.least, most))
+    return intersection(*parts)
+
+
+def _has_formats(spec: StringSpec, text: str) -> bool:
+    return all(
+        finds(FORMATS[name], text, wide=not positive) == positive for name, positive in spec.formats
+    )

@@ -1,0 +1,116 @@
+"""The tables and columns that queries may name."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from pcgcd.errors import InvalidParameterError
+
+__all__ = ["Database", "Schema", "read_schema"]
+
+Database = str | PathLike[str] | sqlite3.Connection | Mapping[str, Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Tables with their columns, each name once in whatever case it was given.
+
+    Attributes:
+        tables: The columns of each table.
+    """
+
+    tables: Mapping[str, tuple[str, ...]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of all tables; names that differ in case only are the same."""
+        every = (column for columns in self.tables.values() for column in columns)
+        return tuple({column.lower(): column for column in every}.values())
+
+
+def read_schema(database: Database) -> Schema:
+    """The schema of an SQLite file, of an open connection, or of a mapping to column names."""
+    if isinstance(database, sqlite3.Connection):
+        tables = _from_connection(database, "the connection")
+    elif isinstance(database, Mapping):
+        tables = {str(table): _column_names(table, names) for table, names in database.items()}
+    elif isinstance(database, str | PathLike):
+        tables = _from_file(Path(database))
+    else:
+        raise InvalidParameterError(
+            f"a database is the path of an SQLite file, a sqlite3.Connection, or a mapping from "
+            f"tables to columns, but {type(database).__name__} was given"
+        )
+    if not tables:
+        raise InvalidParameterError(
+            "the database has no tables, so there is nothing to select from; check that it is "
+            "the right one"
+        )
+    for table, columns in tables.items():
+        if not columns:
+            raise InvalidParameterError(f"table {table!r} has no columns")
+        for name in (table, *columns):
+            _check_name(name)
+    return Schema(tables)
+
+
+def _from_file(path: Path) -> dict[str, tuple[str, ...]]:
+    if not path.is_file():
+        raise InvalidParameterError(f"there is no database file at {str(path)!r}; check the path")
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        connection = sqlite3.connect(address, uri=True)
+    except sqlite3.Error as error:
+        raise InvalidParameterError(
+            f"{str(path)!r} cannot be opened ({error}); check that it may be read"
+        ) from error
+    with closing(connection):
+        return _from_connection(connection, repr(str(path)))
+
+
+def _from_connection(connection: sqlite3.Connection, what: str) -> dict[str, tuple[str, ...]]:
+    listing = (
+        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+        "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    )
+    try:
+        names = [str(row[0]) for row in connection.execute(listing).fetchall()]
+        return {
+            name: tuple(
+                str(row[0])
+                for row in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))
+            )
+            for name in names
+        }
+    except sqlite3.Error as error:
+        raise InvalidParameterError(
+            f"{what} cannot be read as an SQLite database ({error}); give an SQLite file or a "
+            f"mapping from tables to columns"
+        ) from error
+
+
+def _column_names(table: object, names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidParameterError(
+            f"the columns of table {table!r} must be a list of names, but {names!r} was given"
+        )
+    return tuple(names)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name or "\x00" in name:
+        raise InvalidParameterError(
+            f"names of tables and columns are strings with at least one character and no NUL, "
+            f"but {name!r} was found"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidParameterError(
+            f"names of tables and columns must be in UTF-8, but {name!r} is not"
+        ) from error

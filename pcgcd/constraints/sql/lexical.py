@@ -1,0 +1,205 @@
+"""The smallest parts of queries: spaces, words, names, numbers, strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pcgcd.constraints.sql.database import Schema
+from pcgcd.constraints.sql.diagram import Part, byte, either, maybe, names, repeated, then, word
+
+__all__ = ["RESERVED", "Lexicon", "spellings"]
+
+# Words that SQLite does not take as names, or takes for something else.
+_NOT_NAMES = """
+    add all alter and as asc autoincrement between by case cast check collate commit constraint
+    create cross current_date current_time current_timestamp default deferrable delete desc
+    distinct drop else end escape except exists false filter foreign from full glob group having
+    in index indexed inner insert intersect into is isnull join left like limit match natural
+    not nothing notnull null offset on or order outer over primary raise references regexp
+    returning right select set table then to transaction true union unique update using values
+    when where window with
+"""
+RESERVED = frozenset(_NOT_NAMES.split())
+_PLAIN_NAME = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
+_LETTERS = [*range(65, 91), *range(97, 123)]
+_DIGITS = range(48, 58)
+_CONTINUATION = range(0x80, 0xC0)
+# Labels without a digit or an underscore could be reserved words, so they are listed.
+_COMMON_LABELS = (
+    "total",
+    "number",
+    "num",
+    "cnt",
+    "count",
+    "sum",
+    "avg",
+    "average",
+    "min",
+    "minimum",
+    "max",
+    "maximum",
+    "name",
+    "result",
+)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """How a name is written: as it is if SQLite takes it so, otherwise in quotes.
+
+    >>> spellings("city"), spellings("order")
+    (('city',), ('"order"', '`order`', '[order]'))
+    """
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in RESERVED:
+        return (name,)
+    escaped = {'"': name.replace('"', '""'), "`": name.replace("`", "``")}
+    quoted = tuple(f"{quote}{text}{quote}" for quote, text in escaped.items())
+    return quoted if "]" in name else (*quoted, f"[{name}]")
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The parts that the rest is drawn from.
+
+    Attributes:
+        schema: The names.
+        aliases: The names that tables may be given in a query.
+        max_spaces: How many blanks may stand together (None: any number).
+    """
+
+    schema: Schema
+    aliases: Sequence[str]
+    max_spaces: int | None
+
+    # -- spaces and words ---------------------------------------------------------------------
+
+    @cached_property
+    def space(self) -> Part:
+        """At least one blank."""
+        blank = byte(b" \t\n")
+        if self.max_spaces is None:
+            return repeated(blank)
+        more: Part = then()
+        for _ in range(self.max_spaces - 1):
+            more = maybe(blank, more)
+        return then(blank, more)
+
+    @cached_property
+    def gap(self) -> Part:
+        """Blanks or none."""
+        return maybe(self.space)
+
+    def words(self, text: str) -> Part:
+        """Keywords with blanks between them."""
+        first, *others = text.split()
+        parts = [word(first)]
+        for other in others:
+            parts += [self.space, word(other)]
+        return then(*parts)
+
+    def sign(self, *texts: str) -> Part:
+        """One of several signs, with or without blanks around it."""
+        return then(self.gap, names(texts), self.gap)
+
+    def infix(self, *texts: str) -> Part:
+        """One of several phrases, with blanks around it."""
+        return then(self.space, either(*(self.words(text) for text in texts)), self.space)
+
+    def enclosed(self, part: Part) -> Part:
+        """A part in parentheses."""
+        return then(byte(b"("), self.gap, part, self.gap, byte(b")"))
+
+    def listed(self, part: Part) -> Part:
+        """A part once or more, with commas."""
+        return repeated(part, self.sign(","))
+
+    # -- literals -----------------------------------------------------------------------------
+
+    @cached_property
+    def integer(self) -> Part:
+        """Digits."""
+        return repeated(byte(_DIGITS))
+
+    @cached_property
+    def number(self) -> Part:
+        """An integer or a decimal number, with or without a sign."""
+        return then(maybe(byte(b"-")), self.integer, maybe(byte(b"."), self.integer))
+
+    @cached_property
+    def string(self) -> Part:
+        """Text in single or double quotes; SQLite takes both. The quote itself is doubled."""
+        return either(_quoted(ord("'")), _quoted(ord('"')))
+
+    @cached_property
+    def literal(self) -> Part:
+        """A number or a string."""
+        return either(self.number, self.string)
+
+    # -- names --------------------------------------------------------------------------------
+
+    @cached_property
+    def table(self) -> Part:
+        """The name of a table."""
+        return _names(self.schema.tables)
+
+    @cached_property
+    def column(self) -> Part:
+        """The name of a column, of any table."""
+        return _names(self.schema.columns)
+
+    @cached_property
+    def alias(self) -> Part:
+        """What a table is called in the query."""
+        return _names(self.aliases)
+
+    @cached_property
+    def qualifier(self) -> Part:
+        """A table or an alias, and a dot."""
+        return then(_names([*self.schema.tables, *self.aliases]), byte(b"."))
+
+    @cached_property
+    def reference(self) -> Part:
+        """A column, with or without its table."""
+        return then(maybe(self.qualifier), self.column)
+
+    @cached_property
+    def label(self) -> Part:
+        """A name for a result: no reserved word, since those have no digits or are listed."""
+        free = then(
+            repeated(byte(_LETTERS)),
+            byte(b"_0123456789"),
+            maybe(repeated(byte([*_LETTERS, *b"_0123456789"]))),
+        )
+        return either(free, names(_COMMON_LABELS))
+
+
+def _names(texts: Iterable[str]) -> Part:
+    return names(spelling for text in texts for spelling in spellings(text))
+
+
+def _quoted(quote: int) -> Part:
+    """Any characters but NUL between two quotes."""
+    plain = byte(value for value in range(1, 128) if value != quote)
+    doubled = then(byte([quote]), byte([quote]))
+    return then(
+        byte([quote]), maybe(repeated(either(plain, doubled, _beyond_ascii()))), byte([quote])
+    )
+
+
+def _beyond_ascii() -> Part:
+    """A character of two to four bytes in UTF-8; what they end with is shared."""
+    follows = byte(_CONTINUATION)
+    two = byte(range(0xC2, 0xE0))
+    three = either(
+        then(byte([0xE0]), byte(range(0xA0, 0xC0))),
+        then(byte([*range(0xE1, 0xED), 0xEE, 0xEF]), follows),
+        then(byte([0xED]), byte(range(0x80, 0xA0))),
+    )
+    four = either(
+        then(byte([0xF0]), byte(range(0x90, 0xC0))),
+        then(byte(range(0xF1, 0xF4)), follows),
+        then(byte([0xF4]), byte(range(0x80, 0x90))),
+    )
+    return then(either(two, three, then(four, follows)), follows)

@@ -1,0 +1,224 @@
+"""The ways in which functions describe their arguments, made one: JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pcgcd.errors import InvalidParameterError
+
+__all__ = ["parameters_schema"]
+
+_NAMES = {
+    "dict": "object",
+    "map": "object",
+    "hashmap": "object",
+    "mapping": "object",
+    "object": "object",
+    "float": "number",
+    "double": "number",
+    "number": "number",
+    "decimal": "number",
+    "int": "integer",
+    "integer": "integer",
+    "long": "integer",
+    "short": "integer",
+    "byte": "integer",
+    "str": "string",
+    "string": "string",
+    "char": "string",
+    "bool": "boolean",
+    "boolean": "boolean",
+    "list": "array",
+    "array": "array",
+    "arraylist": "array",
+    "tuple": "array",
+    "set": "array",
+    "sequence": "array",
+    "none": "null",
+    "null": "null",
+    "nonetype": "null",
+}
+_ANYTHING = frozenset({"any", "object or any", ""})
+_SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SCHEMAS = (
+    "items",
+    "additionalProperties",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "propertyNames",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+)
+_MAX_DEPTH = 100
+
+
+def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
+    """The JSON schema of the arguments of a tool.
+
+    Args:
+        tool: Its name, for errors.
+        parameters: What it says about its arguments, if anything.
+        index: Its number; references inside the schema are relative to an address made of it.
+    """
+    if parameters is None or parameters == {}:
+        return {"type": "object", "properties": {}, "additionalProperties": False}
+    if not isinstance(parameters, dict):
+        raise InvalidParameterError(
+            f"the parameters of the tool {tool!r} must be an object, but they are "
+            f"{repr(parameters)[:100]}"
+        )
+    schema = _flat(parameters) if _is_flat(parameters) else parameters
+    result = _converted(tool, schema, 0)
+    if not isinstance(result, dict):
+        raise InvalidParameterError(f"the parameters of the tool {tool!r} must be an object")
+    result.setdefault("type", "object")
+    result.setdefault("$id", f"http://tools.invalid/{index}")
+    return result
+
+
+def _is_flat(parameters: dict[str, Any]) -> bool:
+    """Whether arguments are described directly, and not under ``properties``."""
+    marks = {"properties", "type", "$ref", "anyOf", "oneOf", "allOf", "required", "$defs"}
+    plain = not any(mark in parameters and not _is_argument(parameters[mark]) for mark in marks)
+    return plain and all(_is_argument(value) for value in parameters.values())
+
+
+def _is_argument(value: Any) -> bool:
+    return isinstance(value, dict) and ("type" in value or "description" in value)
+
+
+def _flat(parameters: dict[str, Any]) -> dict[str, Any]:
+    required = [
+        name
+        for name, argument in parameters.items()
+        if "default" not in argument and not _is_optional(argument.get("type"))
+    ]
+    return {"type": "object", "properties": parameters, "required": required}
+
+
+def _is_optional(named: Any) -> bool:
+    return isinstance(named, str) and bool(re.search(r",\s*optional|^\s*optional\b", named, re.I))
+
+
+def _converted(tool: str, schema: Any, depth: int) -> Any:
+    """With the types of JSON Schema, and closed objects."""
+    if not isinstance(schema, dict):
+        return schema
+    if depth > _MAX_DEPTH:
+        raise InvalidParameterError(
+            f"the parameters of the tool {tool!r} are nested more than {_MAX_DEPTH} deep"
+        )
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _SCHEMA_MAPS and isinstance(value, dict):
+            result[key] = {
+                name: _converted(tool, inner, depth + 1) for name, inner in value.items()
+            }
+        elif key in _SCHEMA_LISTS and isinstance(value, list):
+            result[key] = [_converted(tool, inner, depth + 1) for inner in value]
+        elif key in _SCHEMAS:
+            result[key] = _converted(tool, value, depth + 1)
+        elif key == "required" and isinstance(value, bool):
+            continue
+        else:
+            result[key] = value
+    result.update(_typed(tool, result.pop("type", None)))
+    closed = result.get("type") == "object" and isinstance(result.get("properties"), dict)
+    if (closed and result["properties"] and not _extends(result)) or (
+        closed and depth == 0 and not _extends(result)
+    ):
+        result.setdefault("additionalProperties", False)
+    return result
+
+
+def _extends(schema: dict[str, Any]) -> bool:
+    """Whether sub-schemas may name further properties."""
+    keys = ("allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "unevaluatedProperties")
+    return any(key in schema for key in keys)
+
+
+def _typed(tool: str, named: Any) -> dict[str, Any]:
+    """What a type, in whatever dialect, says in JSON Schema."""
+    if named is None:
+        return {}
+    if isinstance(named, list):
+        options = [_typed(tool, name) for name in named]
+        if all(set(option) == {"type"} for option in options):
+            return {"type": list(dict.fromkeys(option["type"] for option in options))}
+        return {"anyOf": options} if all(options) else {}
+    if not isinstance(named, str):
+        raise InvalidParameterError(
+            f"a type of the tool {tool!r} must be a name or a list of names, but it is "
+            f"{repr(named)[:100]}"
+        )
+    return _read(tool, re.sub(r"\s*,\s*optional\s*$", "", named.strip(), flags=re.I), 0)
+
+
+def _read(tool: str, text: str, depth: int) -> dict[str, Any]:
+    """``List[int]``, ``Optional[str]``, ``Dict[str, float]``, ``Union[int, str]``, ``int | str``.
+
+    >>> _read("f", "Optional[List[int]]", 0)
+    {'anyOf': [{'type': 'array', 'items': {'type': 'integer'}}, {'type': 'null'}]}
+    """
+    text = text.strip()
+    parts = _split(text, "|")
+    if len(parts) > 1 and depth < _MAX_DEPTH:
+        return _either([_read(tool, part, depth + 1) for part in parts])
+    match = re.fullmatch(r"([\w.]+)\s*[\[<(](.*)[\])>]", text, re.S)
+    head = (match.group(1) if match else text).rsplit(".", 1)[-1].lower()
+    inside = _split(match.group(2), ",") if match and depth < _MAX_DEPTH else []
+    arguments = [part for part in inside if part and part != "..."]
+    if head == "optional" and arguments:
+        return _either([_read(tool, arguments[0], depth + 1), {"type": "null"}])
+    if head == "union":
+        return _either([_read(tool, part, depth + 1) for part in arguments])
+    if head == "literal":
+        return {"enum": [_literal(part) for part in arguments]}
+    if head in _ANYTHING:
+        return {}
+    if head not in _NAMES:
+        raise InvalidParameterError(
+            f"the tool {tool!r} has the type {text[:100]!r}, which is none of JSON Schema's nor of "
+            f"Python's; known are {', '.join(sorted(set(_NAMES.values())))}, float, dict, List[int]"
+        )
+    result: dict[str, Any] = {"type": _NAMES[head]}
+    if head == "tuple" and arguments and "..." not in inside:
+        result["prefixItems"] = [_read(tool, part, depth + 1) for part in arguments]
+        result |= {"items": False, "minItems": len(arguments)}
+    elif result["type"] == "array" and arguments:
+        result["items"] = _read(tool, arguments[0], depth + 1)
+    elif result["type"] == "object" and len(arguments) == 2:
+        result["additionalProperties"] = _read(tool, arguments[1], depth + 1)
+    return result
+
+
+def _either(options: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"anyOf": options} if options and all(options) else {}
+
+
+def _literal(text: str) -> Any:
+    word = text.strip()
+    if word[:1] in "'\"":
+        return word[1:-1]
+    constants = {"True": True, "False": False, "None": None}
+    return constants[word] if word in constants else int(word) if _is_int(word) else word
+
+
+def _is_int(word: str) -> bool:
+    return re.fullmatch(r"-?[0-9]{1,18}", word) is not None
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split at a mark that is not inside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "[(<") - (c in "])>")
+        if c == mark and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [*parts, text[start:].strip()]

@@ -1,0 +1,195 @@
+"""Masks, against the definition: a token is allowed iff it can be completed in time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcgcd.automata import FiniteAutomaton
+from pcgcd.automata.bits import apply_mask, num_words, pack, unpack, unpack_tensor
+from pcgcd.automata.lazy_masks import TokenMasks
+from pcgcd.automata.lifting import lift
+from pcgcd.automata.masks import MaskTable, mask, masks
+from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
+from tests.automata.test_lifting import WIDE, automaton, byte_automata, vocabularies, wide_automata
+
+
+def successors(fa, states, token):
+    allowed = fa.labels.label_class[fa.label, fa.labels.token_class[token]]
+    return frozenset(fa.target[allowed & np.isin(fa.source, list(states))].tolist())
+
+
+def can_accept(fa, states, steps):
+    """Whether some token sequence of at most so many tokens is accepted, by trying them all."""
+    reached = set(states)
+    for _ in range(steps + 1):
+        if any(fa.accepting_mask[state] for state in reached):
+            return True
+        reached = {
+            target for token in range(fa.vocab_size) for target in successors(fa, reached, token)
+        }
+    return False
+
+
+def expected_mask(fa, states, remaining):
+    most = fa.num_states if remaining is None else remaining - 1
+    return [
+        most >= 0 and can_accept(fa, successors(fa, states, token), most)
+        for token in range(fa.vocab_size)
+    ]
+
+
+BUDGETS = (None, 0, 1, 2, 3, 5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(byte_automata(), vocabularies())
+def test_a_token_is_allowed_iff_it_can_be_completed_within_the_budget(byte_automaton, vocabulary):
+    fa = lift(byte_automaton, vocabulary)
+    sets = [(state,) for state in range(fa.num_states)] + [tuple(range(fa.num_states)), ()]
+    for states in sets:
+        for remaining in BUDGETS:
+            words = mask(fa, states, remaining)
+            found = unpack(words, fa.vocab_size).tolist()
+            assert found == expected_mask(fa, states, remaining), (states, remaining)
+
+
+@settings(max_examples=80, deadline=None)
+@given(byte_automata(), vocabularies(), st.randoms(use_true_random=False))
+def test_lazy_masks_equal_those_of_the_lifted_automaton(byte_automaton, vocabulary, random):
+    full, lazy = MaskTable(lift(byte_automaton, vocabulary)), TokenMasks(byte_automaton, vocabulary)
+    for _ in range(4):
+        states, lazy_states = full.start(), lazy.start()
+        for _ in range(6):
+            assert bool(states) == bool(lazy_states)
+            for remaining in BUDGETS:
+                words = full.mask(states, remaining)
+                assert (words == lazy.mask(lazy_states, remaining)).all()
+            tokens = np.flatnonzero(unpack(full.mask(states), full.vocab_size)).tolist()
+            token = random.choice(tokens) if tokens else 0
+            states, lazy_states = full.advance(states, token), lazy.advance(lazy_states, token)
+
+
+@settings(max_examples=40, deadline=None)
+@given(wide_automata(), st.randoms(use_true_random=False))
+def test_lazy_masks_equal_full_ones_over_a_wider_vocabulary(byte_automaton, random):
+    full, lazy = MaskTable(lift(byte_automaton, WIDE)), TokenMasks(byte_automaton, WIDE)
+    states, lazy_states = full.start(), lazy.start()
+    for _ in range(8):
+        for remaining in (None, 1, 2, 4):
+            words = full.mask(states, remaining)
+            assert (words == lazy.mask(lazy_states, remaining)).all()
+        tokens = np.flatnonzero(unpack(full.mask(states), full.vocab_size)).tolist()
+        token = random.choice(tokens) if tokens else 0
+        states, lazy_states = full.advance(states, token), lazy.advance(lazy_states, token)
+
+
+@settings(max_examples=60, deadline=None)
+@given(byte_automata(), vocabularies(), st.integers(0, 5), st.randoms(use_true_random=False))
+def test_following_masks_within_a_budget_always_ends_in_time(
+    byte_automaton, vocabulary, budget, random
+):
+    fa = lift(byte_automaton, vocabulary)
+    table = MaskTable.of(fa)
+    states, ids = table.start(), []
+    shortest = min((int(table.distance[s]) for s in states if table.distance[s] >= 0), default=99)
+    for t in range(budget):
+        allowed = np.flatnonzero(unpack(table.mask(states, budget - t), fa.vocab_size))
+        assert bool(len(allowed)) == (shortest <= budget and budget > 0)
+        if not len(allowed):
+            return
+        ids.append(int(random.choice(allowed.tolist())))
+        states = table.advance(states, ids[-1])
+    assert fa.accepts(ids) == (shortest <= budget)
+
+
+def example():
+    """a(bc)* over bytes: from state 1 one may stop."""
+    edges = [(0, 1, b"a"), (1, 2, b"b"), (2, 1, b"c")]
+    byte_automaton = automaton(edges, num_states=3, accepting={1})
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"bc", None, None, b"ab"], eos_ids=[4, 5])
+    return byte_automaton, vocabulary
+
+
+@pytest.mark.parametrize("kind", ["full", "lazy"])
+def test_a_batch_is_its_rows(kind):
+    byte_automaton, vocabulary = example()
+    fa = lift(byte_automaton, vocabulary)
+    table = MaskTable(fa) if kind == "full" else TokenMasks(byte_automaton, vocabulary)
+    start = table.start()
+    after = table.advance(start, 0)
+    end = table.advance(after, 5)
+    batch, budgets = [start, after, end, list(after), ()], [None, 1, 3, 0, 2]
+    rows = table.masks(batch, budgets)
+    assert rows.shape == (5, 1)
+    for row, states, budget in zip(rows, batch, budgets):
+        assert (row == table.mask(states, budget)).all()
+    assert unpack(rows[1], 7).tolist() == [False, False, False, True, True, True, False]
+    assert unpack(rows[2], 7).tolist() == [False, False, False, False, True, True, False]
+    assert (table.masks([start, after], 2) == table.masks([start, after], [2, 2])).all()
+    assert table.advance_all([start, after, end], [6, 4, 4])[1:] == [end, end]
+    assert table.advance_all([start], [99]) == [()]
+    out = np.full((1, 1), 77, dtype=np.uint32)
+    assert table.masks([start], None, out) is out
+    assert (out[0] == table.mask(start)).all()
+
+
+def test_masks_of_single_states_need_no_sequence():
+    fa = lift(*example())
+    assert (masks(fa, np.array([0, 1]), 2)[1] == mask(fa, 1, 2)).all()
+    assert (mask(fa, [0]) == mask(fa, 0)).all()
+
+
+@pytest.mark.parametrize("states", [7, -1, (0, 9), (-2, 0)])
+def test_unknown_states_are_refused(states):
+    byte_automaton, vocabulary = example()
+    with pytest.raises(InvalidParameterError, match="states must lie in"):
+        mask(lift(byte_automaton, vocabulary), states)
+    with pytest.raises(InvalidParameterError, match="states must lie in"):
+        TokenMasks(byte_automaton, vocabulary).mask(states)
+
+
+def test_masks_cannot_be_changed_from_outside():
+    words = mask(lift(*example()), 0)
+    with pytest.raises(ValueError, match="read-only"):
+        words[0] = 0
+
+
+def test_large_labels_and_small_ones_give_the_same_masks():
+    rng = np.random.default_rng(0)
+    tokens = [rng.choice(500, size, replace=False) for size in (1, 15, 16, 17, 400, 500)]
+    edges = [(0, i + 1, members) for i, members in enumerate(tokens)]
+    fa = FiniteAutomaton.from_edges(
+        num_states=7, vocab_size=500, initial=0, accepting=[1, 5, 6], edges=edges
+    )
+    allowed = np.zeros(500, dtype=np.bool_)
+    allowed[np.concatenate([tokens[0], tokens[4], tokens[5]])] = True
+    assert (unpack(mask(fa, 0), 500) == allowed).all()
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=100))
+def test_unpacking_undoes_packing(flags):
+    words = pack(np.array(flags))
+    assert words.shape == (num_words(len(flags)),)
+    assert unpack(words, len(flags)).tolist() == flags
+    assert unpack_tensor(words, len(flags)).tolist() == flags
+    for v, flag in enumerate(flags):
+        assert bool(words[v // 32] >> (v % 32) & 1) == flag
+
+
+def test_logits_of_forbidden_tokens_become_minus_infinity():
+    allowed = np.array([[True, False, True], [False, False, True]])
+    logits = torch.arange(6.0).reshape(2, 3)
+    result = apply_mask(logits, pack(allowed))
+    assert torch.isinf(result).tolist() == (~allowed).tolist()
+    assert result[0, 2] == 2
+    assert torch.isfinite(logits).all()
+    assert apply_mask(logits, pack(allowed), in_place=True) is logits
+    with pytest.raises(VocabularyMismatchError, match="words"):
+        apply_mask(torch.zeros(2, 40), pack(allowed))
+    with pytest.raises(InvalidParameterError, match="floating"):
+        apply_mask(torch.zeros(3, dtype=torch.long), pack(allowed))

@@ -1,0 +1,168 @@
+"""Strings: lengths, escapes, patterns and formats."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcgcd.constraints.json_schema import json_schema
+from pcgcd.constraints.json_schema.formats import FORMATS
+from pcgcd.constraints.json_schema.pattern_language import finds
+from pcgcd.errors import UnsupportedConstraintError
+from tests.constraints.json_walks import random_text
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+
+
+@given(TEXT, st.integers(0, 4), st.integers(0, 4))
+@settings(max_examples=60)
+def test_lengths_are_counted_in_characters_however_spelled(text, least, more):
+    constraint = json_schema({"type": "string", "minLength": least, "maxLength": least + more})
+    inside = least <= len(text) <= least + more
+    for ascii_only in (True, False):
+        assert constraint.matches(json.dumps(text, ensure_ascii=ascii_only)) == inside
+
+
+def test_escapes():
+    one = json_schema({"type": "string", "minLength": 1, "maxLength": 1})
+    for spelled in (
+        "\\ud83d\\ude00",
+        "\\uD83D\\uDE00",
+        "\\u0041",
+        "\\/",
+        "\\n",
+        "\\u000a",
+        "é",
+        "😀",
+    ):
+        assert one.matches(f'"{spelled}"')
+    for broken in ("\\ud83d", "\\ude00", "\\ude00\\ud83d", "\\ud83d\\u0041", "\\x", "\n", "\\u12"):
+        assert not one.matches(f'"{broken}"')
+    assert not one.matches(b'"\xff"')
+    assert not one.matches(b'"\xed\xa0\x80"')
+
+
+PATTERNS = [
+    "a",
+    "^a",
+    "a$",
+    "^a|b$",
+    "^(ab|c)*$",
+    "^$|^a+$",
+    "(^|x)a",
+    ",,|^,|,$",
+    "^[^a]+$",
+    '["\\\\]',
+    "^a{2,3}$",
+    "^(a|^b)?c",
+    "^(?!ab)[abc]+$",
+    "^(?=.*b)(?!.*c)[abc]*$",
+    "^(?:a|b){0,2}?c$",
+    "\\x61|\\u0062",
+    "^\\w+\\s\\d$",
+    "^.$",
+    "^a(?=b$)b",
+    "(a$)|(^b)",
+    "^[a\\-c]$",
+    "^(?<n>a)b$",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_find_what_re_finds(pattern):
+    constraint = json_schema({"type": "string", "pattern": pattern})
+    opposite = json_schema({"type": "string", "not": {"pattern": pattern}})
+    expected = re.compile(pattern.replace("?<n>", "?P<n>").replace("$", "\\Z"))
+    alphabet = ["", "a", "b", "c", "x", ",", '"', "\\", "-", " ", "1", "é"]
+    texts = {a + b + c for a in alphabet for b in alphabet for c in alphabet}
+    for text in sorted(texts)[::5]:
+        found = expected.search(text) is not None
+        assert finds(pattern, text) == found
+        assert constraint.matches(json.dumps(text)) == found, text
+        if text.isascii():
+            assert opposite.matches(json.dumps(text, ensure_ascii=False)) != found, text
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a", "a)", "[a", "*a", "(?<=a)b", "(a)\\1", "\\bx", "(^a)*b", "a{3,2}", "\\p{Xx}"]
+)
+def test_patterns_that_cannot_be_followed_are_errors(pattern):
+    with pytest.raises(UnsupportedConstraintError, match="#/pattern"):
+        json_schema({"pattern": pattern})
+
+
+def test_classes_on_which_languages_disagree_are_safe_both_ways():
+    digit = json_schema({"type": "string", "pattern": r"^\d$"})
+    other = json_schema({"type": "string", "not": {"pattern": r"^\d$"}})
+    no_digit = json_schema({"type": "string", "pattern": r"^\D$"})
+    for constraint, texts in ((digit, "1"), (other, "x"), (no_digit, "x")):
+        assert [c for c in "1x٣" if constraint.matches(f'"{c}"')] == list(texts)
+
+
+def test_unicode_properties():
+    constraint = json_schema({"type": "string", "pattern": r"^\p{Lu}\P{L}$"})
+    assert constraint.matches('"É1"')
+    assert not constraint.matches('"é1"')
+
+
+def test_pattern_with_length():
+    constraint = json_schema({"type": "string", "pattern": "^[ab]+$", "maxLength": 3})
+    assert constraint.matches('"aba"')
+    assert not constraint.matches('"abab"')
+
+
+GOOD = {
+    "date": ["2024-02-29", "2000-02-29", "1999-12-31"],
+    "time": ["23:59:59Z", "00:00:00.5+02:00"],
+    "date-time": ["2024-02-29T12:00:00Z", "1990-12-31t15:59:59.123-08:00"],
+    "duration": ["P1Y2M3DT4H5M6S", "P4W", "PT1M"],
+    "email": ["a@b.c", "joe.bloggs@example.com", "a+b@[127.0.0.1]"],
+    "hostname": ["example.com", "a", "a-b.c1"],
+    "ipv4": ["0.0.0.0", "255.1.20.3"],
+    "ipv6": ["::", "::1", "1::", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1::3:4:5:6:7:8"],
+    "uri": ["http://a.b/c?d=e#f", "urn:a:b", "http://[::1]:80/", "mailto:a@b"],
+    "uri-reference": ["/a", "a/b", "#x", "", "//h/p", "http://x"],
+    "uuid": ["2eb8aa08-AA98-11ea-b4aa-73b441d16380"],
+    "json-pointer": ["", "/a~0/b~1", "/"],
+    "regex": ["^a+$", "[a-z]*", "(?:a|b)c?"],
+}
+BAD = {
+    "date": ["2023-02-29", "1900-02-29", "2024-13-01", "2024-04-31", "0000-01-01", "24-1-1"],
+    "time": ["24:00:00Z", "12:60:00Z", "12:00:00"],
+    "date-time": ["2024-02-30T12:00:00Z", "2024-02-29 12:00:00Z"],
+    "duration": ["P", "PT", "1Y", "P1D2H", "P1Y1W"],
+    "email": ["a", "@b", "a@", "a b@c", ".a@b"],
+    "hostname": ["-a", "a-", "a..b", "a_b", "a" * 64, ""],
+    "ipv4": ["256.0.0.0", "1.2.3", "01.2.3.4"],
+    "ipv6": [":", "1:2:3:4:5:6:7", "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9"],
+    "uri": ["a/b", "http://a b", "//x", "http:// x"],
+    "uri-reference": ["a b", "\\x"],
+    "uuid": ["2eb8aa08aa9811eab4aa73b441d16380", "2eb8aa08-aa98-11ea-b4aa-73b441d1638g"],
+    "json-pointer": ["a", "/~2"],
+    "regex": ["(", "["],
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_formats_by_example(name):
+    constraint = json_schema({"type": "string", "format": name})
+    assert [text for text in GOOD[name] if not constraint.matches(json.dumps(text))] == []
+    assert [text for text in BAD[name] if constraint.matches(json.dumps(text))] == []
+
+
+def test_unknown_formats_are_annotations():
+    assert json_schema({"type": "string", "format": "colour"}).matches('"x"')
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_whatever_a_format_writes_is_of_that_format(name):
+    jsonschema = pytest.importorskip("jsonschema")
+    checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
+    constraint = json_schema({"type": "string", "format": name})
+    for seed in range(60):
+        text = json.loads(random_text(constraint, seed))
+        assert checker.conforms(text, name), text

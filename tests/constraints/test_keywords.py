@@ -1,0 +1,287 @@
+"""keywords() against an oracle of look-arounds, which knows nothing of tries and states."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcgcd.automata import FiniteAutomaton
+from pcgcd.constraints.keywords import keywords
+from pcgcd.constraints.letters import is_letter
+from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
+
+DATA = Path(os.environ.get("PCGCD_DATA", "../shared/data")) / "commongen" / "dev.jsonl"
+LETTERS = "a-zA-Zªµº\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u07ff\u1e00-\u1fff"
+
+
+class Texts:
+    """An automaton with its transitions in a table, to accept many texts quickly."""
+
+    def __init__(self, automaton: FiniteAutomaton) -> None:
+        assert automaton.is_deterministic
+        self.start = int(automaton.initial_mask.nonzero()[0][0])
+        self.accepting = automaton.accepting_mask
+        self.table: dict[tuple[int, int], int] = {}
+        for source, target, label in zip(automaton.source, automaton.target, automaton.label):
+            for byte in automaton.labels.tokens(label):
+                self.table[int(source), int(byte)] = int(target)
+
+    def __contains__(self, text: str | bytes) -> bool:
+        state: int | None = self.start
+        for byte in text.encode() if isinstance(text, str) else text:
+            state = self.table.get((state, byte)) if state is not None else None
+        return state is not None and bool(self.accepting[state])
+
+
+def accepted(concepts: Any, **options: Any) -> Texts:
+    return Texts(keywords(concepts, **options).automaton)
+
+
+def ends(text: str, forms: Sequence[str], case: str) -> list[int]:
+    """Where whole words of the given forms end in the text."""
+
+    def spelled(form: str) -> str:
+        if case == "any":
+            return "".join(f"[{re.escape(c.lower() + c.upper())}]" for c in form)
+        first = {form[0], form[0].upper()} if case == "capitalised" else {form[0]}
+        return f"[{re.escape(''.join(first))}]{re.escape(form[1:])}"
+
+    pattern = re.compile(
+        f"(?<![{LETTERS}])(?:{'|'.join(map(spelled, forms))})(?![{LETTERS}])", re.ASCII
+    )
+    singles = [re.compile(f"(?<![{LETTERS}])(?:{spelled(form)})(?![{LETTERS}])") for form in forms]
+    found = {match.end() for i in range(len(text)) for p in singles if (match := p.match(text, i))}
+    assert bool(found) == bool(pattern.search(text))
+    return sorted(found)
+
+
+def expected(
+    text: str,
+    forms: Mapping[str, Sequence[str]],
+    *,
+    case: str = "any",
+    order: str = "any",
+    ends_with: str | None = None,
+    bans: Sequence[str] = (),
+    counts: Mapping[str, tuple[int, int | None]] | None = None,
+) -> bool:
+    if ends_with is not None and (not text or text[-1] not in ends_with):
+        return False
+    if any(ends(text, [word], case) for word in bans):
+        return False
+    position = 0
+    for name, words in forms.items():
+        own = [word for word in words if word == name or word not in forms]
+        found = ends(text, own, case)
+        least, most = (counts or {}).get(name, (1, None))
+        if len(found) < least or (most is not None and len(found) > most):
+            return False
+        if order == "given" and least:
+            later = [end for end in found if end > position]
+            if not later:
+                return False
+            position = later[0]
+    return True
+
+
+PIECES = [
+    "a",
+    "b",
+    "ab",
+    "ba",
+    "aa",
+    "A",
+    "é",
+    "É",
+    " ",
+    "-",
+    "'",
+    ".",
+    "1",
+    "—",
+    "×",
+    "β",
+    "日",
+    "😀",
+]
+WORDS = st.sampled_from(["a", "b", "ab", "ba", "aba", "a b", "b-a", "a a", "aé", "é", "b.", "1a"])
+FORMS = st.lists(
+    st.tuples(WORDS, st.lists(WORDS, max_size=2)), min_size=1, max_size=3, unique_by=lambda x: x[0]
+).map(lambda pairs: {name: [name, *others] for name, others in pairs})
+TEXT = st.lists(st.sampled_from(PIECES), max_size=9).map("".join)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_automaton_accepts_what_the_oracle_accepts(data: st.DataObject) -> None:
+    forms = data.draw(FORMS)
+    options: dict[str, Any] = {
+        "case": data.draw(st.sampled_from(["any", "capitalised", "exact"])),
+        "order": data.draw(st.sampled_from(["any", "given"])),
+        "ends_with": data.draw(st.sampled_from([None, ".", ".b—"])),
+        "bans": data.draw(st.lists(WORDS, max_size=2)),
+        "counts": {
+            name: data.draw(st.sampled_from([(0, 1), (1, 2), (2, None), (2, 2), (0, 0)]))
+            for name in forms
+            if data.draw(st.integers(0, 2)) == 0
+        },
+    }
+    texts = data.draw(st.lists(TEXT, min_size=5, max_size=15))
+    texts += [" ".join(words) for words in (forms, [*forms, *forms], [*reversed(forms)])]
+    texts += [f"{text}." for text in texts]
+    try:
+        language = accepted(forms, **options)
+    except EmptyLanguageError:
+        assert not any(expected(text, forms, **options) for text in texts)
+        return
+    for text in texts:
+        assert (text in language) == expected(text, forms, **options), text
+
+
+@pytest.mark.parametrize("alphabet", ["unicode", "ascii"])
+def test_one_word_is_found_wherever_it_is_whole(alphabet: Any) -> None:
+    language = accepted({"dog": ["dog", "dogs"]}, alphabet=alphabet)
+    for text in (
+        "dog",
+        "Dogs!",
+        "a dog's life",
+        "dog-tired",
+        "hot-dog",
+        "dog2",
+        "3dogs",
+        "dogma dog",
+    ):
+        assert text in language
+    for text in ("", "dogma", "hotdog", "do g", "dogged dogmas", "d-o-g"):
+        assert text not in language
+    assert ("“dog”" in language) == (alphabet == "unicode")
+    assert ("dog\n" in language) == (alphabet == "unicode")
+
+
+def test_letters_beyond_ascii_continue_a_word_and_other_characters_do_not() -> None:
+    language = accepted(["caf"], inflect=False)
+    for code in [*range(0x80, 0x900), *range(0x1DF0, 0x2030), 0x4E00, 0xFF0C, 0x1F600]:
+        assert (f"caf{chr(code)}" in language) == (not is_letter(chr(code)))
+        assert (f"{chr(code)}caf" in language) == (not is_letter(chr(code)))
+    assert "caf" in accepted(["caf"], inflect=False)
+
+
+def test_only_utf8_is_accepted() -> None:
+    language = accepted(["dog"], inflect=False)
+    for wrong in (b"dog \xff", b"dog \xc3", b"dog \xed\xa0\x80", b"\x80 dog", b"dog \xc0\xaf"):
+        assert wrong not in language
+    assert "dog \U0010ffff\u07ff\uffff" in language
+
+
+def test_a_form_that_is_another_concept_counts_for_that_one_only() -> None:
+    language = accepted({"leave": ["leave", "leaves"], "leaves": ["leaves"]})
+    assert "leaves" not in language
+    assert "leave the leaves" in language
+
+
+def test_several_words_may_be_one_concept_and_share_their_parts() -> None:
+    language = accepted(["ice cream", "cream"], inflect=False)
+    assert "ice cream" in language
+    assert "ice  cream" not in language
+    assert "cream of ice" not in language
+    assert "ice ice cream" in language
+
+
+def test_a_concept_given_twice_counts_once() -> None:
+    assert "a drink" in accepted(["drink", "drink"], inflect=False)
+
+
+def test_bans_take_away_forms_and_whole_words_only() -> None:
+    language = accepted({"dog": ["dog", "dogs"]}, bans=["dog", "cat"])
+    assert "two dogs" in language
+    assert "a category of dogs" in language
+    assert "a dog and dogs" not in language
+    assert "dogs and a cat" not in language
+
+
+def test_forms_are_kept_in_any_order_by_a_small_deterministic_automaton() -> None:
+    forms = {
+        "dog": ["dog", "dogs", "dogged", "dogging"],
+        "ball": ["ball", "balls", "balled", "balling"],
+        "catch": ["catch", "catches", "caught", "catching"],
+        "throw": ["throw", "throws", "threw", "thrown", "throwing"],
+        "field": ["field", "fields", "fielded", "fielding"],
+    }
+    automaton = keywords(forms).automaton
+    assert automaton.is_deterministic
+    assert automaton.num_states < 2000
+
+
+def test_what_is_missing_or_wrong_is_said() -> None:
+    for concepts in ([], [""], [" dog"], "dog", {"dog": []}, [3], ["\ud800"]):
+        with pytest.raises(InvalidParameterError):
+            keywords(concepts, inflect=False)
+    for options in (
+        {"case": "upper"},
+        {"order": "random"},
+        {"alphabet": "latin"},
+        {"ends_with": ""},
+        {"bans": [""]},
+        {"counts": {"cat": 1}},
+        {"counts": {"dog": (2, 1)}},
+        {"counts": {"dog": (-1, 1)}},
+    ):
+        with pytest.raises(InvalidParameterError):
+            keywords(["dog"], inflect=False, **options)
+    with pytest.raises(InvalidParameterError, match="another concept"):
+        keywords({"dog": ["cat"], "cat": ["cat"]})
+
+
+def test_contradictions_are_empty_languages() -> None:
+    with pytest.raises(EmptyLanguageError, match="dog"):
+        keywords({"dog": ["dog", "dogs"]}, bans=["Dog", "dogs"])
+    with pytest.raises(EmptyLanguageError):
+        keywords(["ice cream"], inflect=False, bans=["cream"])
+    with pytest.raises(EmptyLanguageError):
+        keywords(["é"], inflect=False, alphabet="ascii")
+
+
+def test_too_many_concepts_are_refused_at_once() -> None:
+    with pytest.raises(AutomatonTooLargeError, match="combinations"):
+        keywords([f"word{i}x" for i in range(40)], inflect=False)
+    with pytest.raises(AutomatonTooLargeError, match="states"):
+        keywords([f"w{chr(97 + i)}" for i in range(10)], inflect=False, state_limit=2000)
+
+
+def test_without_lemminflect_inflections_are_refused_and_the_rest_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "lemminflect", None)
+    with pytest.raises(InvalidParameterError, match="pip install lemminflect"):
+        keywords(["dog"])
+    assert "dog" in accepted(["dog"], inflect=False)
+
+
+def test_inflections_of_words_are_accepted() -> None:
+    pytest.importorskip("lemminflect")
+    language = accepted(["dog", "catch", "ice cream"])
+    assert "Dogs caught ice creams" in language
+    assert "Dogs catching ice cream" in language
+    assert "Dogs catching creams" not in language
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="CommonGen is not here (set PCGCD_DATA)")
+def test_references_are_judged_as_the_oracle_judges_them() -> None:
+    pytest.importorskip("lemminflect")
+    from pcgcd.constraints.inflection import inflections
+
+    rows = [json.loads(line) for line in DATA.read_text().splitlines()][:60]
+    for row in rows:
+        forms = {concept: inflections(concept) for concept in row["concepts"]}
+        language = accepted(row["concepts"])
+        for text in row["references"]:
+            assert (text in language) == expected(text, forms), text
