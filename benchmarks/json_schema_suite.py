@@ -253,6 +253,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--words", type=int, default=20, help="random words for each schema")
     parser.add_argument("--only", choices=("bench", "suite"))
     parser.add_argument("--every", type=int, default=1, help="take only each so many-th schema")
+    parser.add_argument("--start", type=int, default=0, help="beginning with this one")
     parser.add_argument("--verbose", action="store_true", help="name the schemas that fail")
     parser.add_argument("--out", type=Path, default=RESULTS / "json_schema.json")
     arguments = parser.parse_args(argv)
@@ -261,7 +262,7 @@ def main(argv: list[str] | None = None) -> int:
     figures = {}
     for name, rows in (("bench", bench_rows), ("suite", suite_rows)):
         if arguments.only in (None, name):
-            chosen = [row for i, row in enumerate(rows()) if i % arguments.every == 0]
+            chosen = [row for i, row in enumerate(rows()) if i % arguments.every == arguments.start]
             figures[name] = measure(chosen, arguments.words, arguments.verbose)
             print(name, json.dumps(figures[name], indent=1))
     if arguments.only is None and arguments.every == 1:

@@ -55,6 +55,7 @@ _SCHEMAS = (
     "unevaluatedItems",
 )
 _MAX_DEPTH = 100
+_MAX_SCHEMAS = 50_000
 
 
 def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
             f"{repr(parameters)[:100]}"
         )
     schema = _flat(parameters) if _is_flat(parameters) else parameters
-    result = _converted(tool, schema, 0)
+    result = _Converter(tool).converted(schema, 0)
     if not isinstance(result, dict):
         raise InvalidParameterError(f"the parameters of the tool {tool!r} must be an object")
     result.setdefault("type", "object")
@@ -105,35 +106,41 @@ def _is_optional(named: Any) -> bool:
     return isinstance(named, str) and bool(re.search(r",\s*optional|^\s*optional\b", named, re.I))
 
 
-def _converted(tool: str, schema: Any, depth: int) -> Any:
-    """With the types of JSON Schema, and closed objects."""
-    if not isinstance(schema, dict):
-        return schema
-    if depth > _MAX_DEPTH:
-        raise InvalidParameterError(
-            f"the parameters of the tool {tool!r} are nested more than {_MAX_DEPTH} deep"
-        )
-    result: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in _SCHEMA_MAPS and isinstance(value, dict):
-            result[key] = {
-                name: _converted(tool, inner, depth + 1) for name, inner in value.items()
-            }
-        elif key in _SCHEMA_LISTS and isinstance(value, list):
-            result[key] = [_converted(tool, inner, depth + 1) for inner in value]
-        elif key in _SCHEMAS:
-            result[key] = _converted(tool, value, depth + 1)
-        elif key == "required" and isinstance(value, bool):
-            continue
-        else:
-            result[key] = value
-    result.update(_typed(tool, result.pop("type", None)))
-    closed = result.get("type") == "object" and isinstance(result.get("properties"), dict)
-    if (closed and result["properties"] and not _extends(result)) or (
-        closed and depth == 0 and not _extends(result)
-    ):
-        result.setdefault("additionalProperties", False)
-    return result
+class _Converter:
+    """Gives a schema the types of JSON Schema, and closes its objects."""
+
+    def __init__(self, tool: str) -> None:
+        self.tool = tool
+        self.count = 0
+
+    def converted(self, schema: Any, depth: int) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        self.count += 1
+        if depth > _MAX_DEPTH or self.count > _MAX_SCHEMAS:
+            raise InvalidParameterError(
+                f"the parameters of the tool {self.tool!r} are nested more than {_MAX_DEPTH} deep, "
+                f"or have more than {_MAX_SCHEMAS:,} parts; make them smaller"
+            )
+        result: dict[str, Any] = {}
+        for key, value in schema.items():
+            if key in _SCHEMA_MAPS and isinstance(value, dict):
+                result[key] = {k: self.converted(item, depth + 1) for k, item in value.items()}
+            elif key in _SCHEMA_LISTS and isinstance(value, list):
+                result[key] = [self.converted(item, depth + 1) for item in value]
+            elif key in _SCHEMAS:
+                result[key] = self.converted(value, depth + 1)
+            elif not (key == "required" and isinstance(value, bool)):
+                result[key] = value
+        typed = _typed(self.tool, result.pop("type", None))
+        if "anyOf" in typed and "anyOf" in result:
+            typed = {"allOf": [typed, *result.pop("allOf", [])]}
+        # What the schema says itself is more exact than what its type implies.
+        result = {**typed, **result}
+        listed = result.get("type") == "object" and isinstance(result.get("properties"), dict)
+        if listed and (result["properties"] or depth == 0) and not _extends(result):
+            result.setdefault("additionalProperties", False)
+        return result
 
 
 def _extends(schema: dict[str, Any]) -> bool:

@@ -48,6 +48,7 @@ def _objects(schemas):
         "maxProperties": COUNTS,
         "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, unique=True), max_size=1),
         "dependentSchemas": st.dictionaries(NAMES, schemas, max_size=1),
+        "unevaluatedProperties": schemas,
     }
 
 
@@ -60,6 +61,8 @@ def _arrays(schemas):
         "maxContains": COUNTS,
         "minItems": COUNTS,
         "maxItems": COUNTS,
+        "uniqueItems": st.booleans(),
+        "unevaluatedItems": schemas,
     }
 
 

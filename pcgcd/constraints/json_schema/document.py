@@ -11,7 +11,7 @@ from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 __all__ = ["Document", "Place"]
 
 _MAX_NESTING = 200
-_MAX_VALUES = 1_000_000
+_MAX_VALUES = 300_000
 _DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples", "example"})
 
 
