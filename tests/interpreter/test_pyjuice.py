@@ -118,7 +118,7 @@ def m_step(model: Circuit, x: Tensor, pseudocount: float) -> list[Tensor]:
         tensor.requires_grad_()
     model.log_value(x).sum().backward()
     rows = {
-        id(w.blocks): w.row
+        id(w.weights): w.row
         for layer in model.layers
         if isinstance(layer, SumLayer)
         for w in layer.weights
