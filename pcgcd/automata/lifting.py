@@ -66,8 +66,8 @@ def lift(
     >>> fa = lift(ab, Vocabulary.from_bytes([b"a", b"b", b"ab", None], eos_ids=3))
     >>> fa
     FiniteAutomaton(4 states, 5 edges, 4 labels, 4 tokens)
-    >>> [fa.accepts(ids) for ids in ([0, 1], [2], [2, 3, 3], [0, 3])]
-    [True, True, True, False]
+    >>> (*map(fa.accepts, ([0, 1], [2], [2, 3, 3], [0, 3])),)
+    (True, True, True, False)
     """
     if cache is None:
         return _lifted(byte_automaton, vocabulary)

@@ -61,8 +61,8 @@ def keywords(
         AutomatonTooLargeError: If there are too many concepts.
 
     >>> snowy = keywords({"dog": ["dog", "dogs"], "run": ["run", "runs", "ran"]}, ends_with=".")
-    >>> [snowy.matches(text) for text in ("Dogs ran.", "A dog runs", "The dogma ran.")]
-    [True, False, False]
+    >>> (*map(snowy.matches, ("Dogs ran.", "A dog runs", "The dogma ran.")),)
+    (True, False, False)
     """
     forms = _forms(concepts, inflect)
     banned = _words("ban", bans)
