@@ -106,8 +106,8 @@ def function_call(
             )
         if parallel is False:
             return call
-        if most is not None and most > builder.item_limit(call):
-            raise builder.too_large(f"a list of up to {most:,} calls")
+        if max(least, most or 0) * call.size > builder.style.max_states:
+            raise builder.too_large(f"a list of {least:,} to {most or least:,} calls")
         return layout.bracketed("[", listing(call, layout.comma, least, most), "]")
 
     value = largest(reader, base, limits, build)

@@ -46,7 +46,8 @@ _SMALL = 200
 _EASY = 4
 _MAX_LEVELS = 40
 _MAX_FORMULAS = 20_000
-_ITEM_BUDGET = 60_000
+_MOST_COPIES = 20_000
+_COPIES = 80
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,9 @@ class Builder:
         return known
 
     def item_limit(self, item: Expression) -> int:
-        """How many copies of an expression are made at most where items are counted."""
-        return max(4, _ITEM_BUDGET // item.size)
+        """How many items are counted; their states together are bounded like those of strings."""
+        budget = min(_MOST_COPIES, _COPIES * self.style.max_length)
+        return max(4, budget // item.size)
 
     def settled(self, expression: Expression) -> Expression:
         """A large expression as a small automaton, before it is copied into others."""

@@ -82,9 +82,9 @@ def json_schema(
         max_depth: How many levels of values a schema that contains itself may have.
         free_depth: How deep unmentioned properties are nested; places that the schema leaves open
             on purpose are one level deeper.
-        max_length: How far characters are counted; a larger ``maxLength`` is taken as this.
-            All three are by default as large as keeps the automaton moderate (6, 2 and 4096 if
-            they can be).
+        max_length: How far characters are counted; a larger ``maxLength`` is taken as this, and a
+            ``maxItems`` that would need too many states is lowered too. All three limits are by
+            default as large as keeps the automaton moderate (6, 2 and 4096 if they can be).
         strict: Raise on what cannot be honoured. Otherwise accept more than the schema says, and
             list what was left out in ``dropped``.
 
