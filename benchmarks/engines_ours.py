@@ -29,7 +29,10 @@ class Full:
         return json_schema(schema, whitespace=self.whitespace, max_length=1_000)
 
     def compile(self, schema: dict[str, Any]) -> Any:
-        return self.constraint(schema).compile(self.vocabulary)
+        """The automaton, and the table that its masks are written from."""
+        compiled = self.constraint(schema).compile(self.vocabulary)
+        MaskTable.of(compiled)
+        return compiled
 
     def matcher(self, compiled: Any) -> list[Any]:
         table = MaskTable.of(compiled)
@@ -46,7 +49,7 @@ class Full:
         matcher[1] = matcher[0].advance(matcher[1], token)
 
     def own_bytes(self, compiled: Any) -> int | None:
-        return sum(
+        return MaskTable.of(compiled).nbytes + sum(
             array.nbytes
             for array in (
                 *(compiled.source, compiled.target, compiled.label),

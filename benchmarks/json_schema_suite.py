@@ -1,11 +1,15 @@
-"""How right ``json_schema`` is on real schemas: ``python benchmarks/json_schema_suite.py``.
+"""On how many real JSON schemas is each engine wholly right?
 
-Needs the folder of ``PCGCD_DATA`` (default ``../shared/data``) and ``jsonschema[format]``.
+Schemas and instances of JSONSchemaBench and of the official JSON-Schema-Test-Suite, ours and three
+other engines on the same ones in one run, each in a process of its own:
 
-A schema is wholly right if it compiles, accepts every instance given as valid and rejects every one
-given as invalid. An instance is a value, and a value has many texts: it counts as accepted if some
-text of it is, with the separators of ``json.dumps`` and any order of keys. Soundness is also probed
-by random words of the automaton, which ``jsonschema`` must accept after ``json.loads``.
+    python benchmarks/run.py --only json_schema_suite --peer-python peers/bin/python
+    python benchmarks/json_schema_suite.py --peer-python peers/bin/python --every 10
+
+Needs the data folder (PCGCD_DATA, by default ../shared/data) and ``jsonschema[format]``. An engine
+is wholly right on a schema if it compiles it in time, accepts some text of every instance given as
+valid (json_schema_suite_texts.py says which texts are tried) and none of those given as invalid.
+Ours is also probed by random words, which ``jsonschema`` must accept.
 """
 
 from __future__ import annotations
@@ -13,262 +17,363 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import os
-import random
-import re
 import statistics
 import sys
-import time
-import warnings
 from collections.abc import Iterator
-from fractions import Fraction
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from common import RESULTS
-from jsonschema import Draft202012Validator, ValidationError, validators
-from jsonschema.validators import validator_for
+from common import RESULTS, in_fresh_process, machine, rounded
+from common import write_json as write
+from json_schema_suite_running import Row, data_folder, run_engine
+from json_schema_suite_worker import OPTIONS
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
-from pcgcd.constraints.json_schema import json_schema
-from pcgcd.errors import EmptyLanguageError, PcgcdError
+import pcgcd
 
-DATA = Path(os.environ.get("PCGCD_DATA", Path(__file__).parents[2] / "shared" / "data"))
-States = frozenset[int]
-
-
-class Runner:
-    """Runs an automaton over bytes, forward on texts and at random to an end."""
-
-    def __init__(self, automaton: Any) -> None:
-        self.accepting = frozenset(np.flatnonzero(automaton.accepting_mask).tolist())
-        self.initial = frozenset(np.flatnonzero(automaton.initial_mask).tolist())
-        sets = automaton.labels.label_class[:, automaton.labels.token_class]
-        self.label_bytes = [np.flatnonzero(row).tolist() for row in sets]
-        self.edges: dict[int, list[tuple[int, int]]] = collections.defaultdict(list)
-        back: dict[int, list[int]] = collections.defaultdict(list)
-        for s, t, label in zip(
-            automaton.source.tolist(),
-            automaton.target.tolist(),
-            automaton.label.tolist(),
-            strict=True,
-        ):
-            self.edges[s].append((t, label))
-            back[t].append(s)
-        self.distance = dict.fromkeys(self.accepting, 0)
-        queue = collections.deque(self.accepting)
-        while queue:
-            state = queue.popleft()
-            for origin in back[state]:
-                if origin not in self.distance:
-                    self.distance[origin] = self.distance[state] + 1
-                    queue.append(origin)
-        self.members = [frozenset(row) for row in self.label_bytes]
-        self.known: dict[tuple[States, int], States] = {}
-
-    def step(self, states: States, byte: int) -> States:
-        key = (states, byte)
-        if key not in self.known:
-            self.known[key] = frozenset(
-                t for s in states for t, label in self.edges[s] if byte in self.members[label]
-            )
-        return self.known[key]
-
-    def read(self, states: States, text: str) -> States:
-        for byte in text.encode():
-            states = self.step(states, byte)
-        return states
-
-    def accepts(self, value: Any, separators: tuple[str, str]) -> bool:
-        """Whether some order of the keys of a value is accepted."""
-        self.budget = 20_000
-        after = self.value(self.initial, value, separators)
-        return bool(after & self.accepting)
-
-    def value(self, states: States, value: Any, separators: tuple[str, str]) -> States:
-        """The states after any text of a value."""
-        comma, _ = separators
-        if not states:
-            return states
-        if isinstance(value, list):
-            states = self.read(states, "[")
-            for i, item in enumerate(value):
-                states = self.value(self.read(states, comma) if i else states, item, separators)
-            return self.read(states, "]")
-        if isinstance(value, dict):
-            return self.entries(self.read(states, "{"), value, separators)
-        return self.read(states, json.dumps(value, ensure_ascii=False)) | self.read(
-            states, json.dumps(value)
-        )
-
-    def entries(self, states: States, value: dict[str, Any], separators: tuple[str, str]) -> States:
-        """Any order of the entries: all sets of keys that can have been written, level by level."""
-        comma, colon = separators
-        level: dict[frozenset[str], States] = {frozenset(): states}
-        for count in range(len(value)):
-            following: dict[frozenset[str], States] = {}
-            for done, reached in level.items():
-                start = self.read(reached, comma) if count else reached
-                for key in value:
-                    if key in done or not start:
-                        continue
-                    after = self.read(start, json.dumps(key, ensure_ascii=False) + colon)
-                    after = self.value(after, value[key], separators)
-                    if after:
-                        name = done | {key}
-                        following[name] = following.get(name, frozenset()) | after
-            # Free keys come in any order: a few hundred orders are enough to find one.
-            level = dict(list(following.items())[:300])
-        return self.read(frozenset().union(*level.values()), "}") if level else frozenset()
-
-    def word(self, rng: random.Random, length: int) -> bytes:
-        """A random text: a random walk that turns to the nearest end when it gets long."""
-        state = rng.choice(sorted(self.initial & self.distance.keys()))
-        out = bytearray()
-        while True:
-            if state in self.accepting and (
-                not self.edges[state] or rng.random() < 0.3 or len(out) > length
-            ):
-                return bytes(out)
-            edges = [(t, label) for t, label in self.edges[state] if t in self.distance]
-            if len(out) > length:
-                nearest = min(self.distance[t] for t, _ in edges)
-                edges = [(t, label) for t, label in edges if self.distance[t] == nearest]
-            state, label = rng.choice(edges)
-            common = [b for b in self.label_bytes[label] if 0x20 <= b < 0x7F]
-            out.append(
-                rng.choice(common if common and rng.random() < 0.9 else self.label_bytes[label])
-            )
+NAME = "json_schema_suite"
+RESULT_FILE = "json_schema.json"
+SECONDS_LIMIT = 20.0
+QUICK_STEP = 40
+METHOD = (
+    "each engine a process of its own with one thread, restarted where it crashes or is over the "
+    "limit of CPU seconds; an instance is accepted if the engine accepts some text of it to its "
+    "end: separators ', ' and ': ' or ',' and ':', strings with or without escapes, whole floats "
+    "with or without the point, members of objects in any order, the schema's first (depth first, "
+    "with a limit of steps); texts are fed as the tokens of their single bytes; wholly right: "
+    "compiled in time, every valid instance accepted, every invalid one rejected; unsound: an "
+    "invalid one accepted; incomplete: a valid one rejected; not covered: refused, crashed or over "
+    "the limit; schemas without instances count as compiled only"
+)
+SETTINGS = {
+    "pcgcd": "defaults: compact white space or that of json.dumps, the schema's order of members",
+    "xgrammar": "defaults: any white space, strict_mode=True (members not named are forbidden)",
+    "xgrammar, strict_mode=False": "strict_mode=False, which is what JSON schema means",
+    "llguidance": "defaults: flexible white space, lenient off (refuses what it cannot enforce)",
+    "outlines-core": "defaults: at most one space between parts",
+}
 
 
-def multiple_of(validator: Any, step: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    """Exactly, as written: jsonschema divides floats, so 4.26 is no multiple of 0.01 there."""
-    if validator.is_type(value, "number") and Fraction(repr(value)) % Fraction(repr(step)):
-        yield ValidationError(f"{value} is not a multiple of {step}")
+# -- the schemas ------------------------------------------------------------------------------
 
 
-def check(schema: Any, tests: list[tuple[Any, bool]], words: int, seed: int) -> dict[str, Any]:
-    """What happens to a schema and its instances."""
-    started = time.perf_counter()
-    try:
-        automaton = json_schema(schema).automaton
-    except EmptyLanguageError:
-        ms = 1e3 * (time.perf_counter() - started)
-        wrong = [(value, valid) for value, valid in tests if valid]
-        return {"ms": ms, "states": 0, "edges": 0, "wrong": wrong, "unsound": []}
-    except PcgcdError as error:
-        return {
-            "error": f"{type(error).__name__}: {error}",
-            "ms": 1e3 * (time.perf_counter() - started),
-        }
-    ms = 1e3 * (time.perf_counter() - started)
-    runner = Runner(automaton)
-    wrong = []
-    for value, valid in tests:
-        accepted = any(runner.accepts(value, s) for s in ((",", ":"), (", ", ": ")))
-        if accepted != valid:
-            wrong.append((value, valid))
-    kind = validators.extend(
-        validator_for(schema, default=Draft202012Validator), {"multipleOf": multiple_of}
-    )
-    validator = kind(schema, format_checker=kind.FORMAT_CHECKER)
-    rng = random.Random(seed)
-    unsound = []
-    for _ in range(words if runner.initial & runner.distance.keys() else 0):
-        text = runner.word(rng, rng.choice((20, 60, 200, 400)))
-        value = json.loads(text.decode())
-        try:
-            good = validator.is_valid(value)
-        except (RecursionError, re.error):
-            good = True
-        if not good:
-            unsound.append(text.decode())
-    return {
-        "ms": ms,
-        "states": automaton.num_states,
-        "edges": automaton.num_edges,
-        "wrong": wrong,
-        "unsound": unsound,
-    }
-
-
-def bench_rows() -> Iterator[tuple[str, Any, list[tuple[Any, bool]]]]:
-    with (DATA / "json_schema" / "jsonschemabench.jsonl").open() as lines:
+def all_rows(folder: Path) -> Iterator[Row]:
+    """Every schema: where it is from, its name, its instances and whether they are valid."""
+    with (folder / "jsonschemabench.jsonl").open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            tests = [(v, True) for v in row["valid"]] + [(v, False) for v in row["invalid"]]
-            yield row["id"], row["schema"], tests
-
-
-def suite_rows() -> Iterator[tuple[str, Any, list[tuple[Any, bool]]]]:
-    folder = DATA / "json_schema" / "test-suite"
-    for path in sorted(folder.rglob("*.json")):
-        for group in json.loads(path.read_text()):
+            tests = [(value, True) for value in row["valid"]]
+            tests += [(value, False) for value in row["invalid"]]
+            part = row["id"].split("---")[0] if "---" in row["id"] else row["id"].split("_")[0]
+            yield _row("bench", part, row["id"], row["schema"], tests)
+    suite = folder / "test-suite"
+    for path in sorted(suite.rglob("*.json")):
+        part = path.relative_to(suite).with_suffix("").as_posix()
+        for group in json.loads(path.read_text(encoding="utf-8")):
             tests = [(test["data"], test["valid"]) for test in group["tests"]]
-            yield f"{path.relative_to(folder)}: {group['description']}", group["schema"], tests
+            name = f"{part}: {group['description']}"
+            yield _row("suite", part, name, group["schema"], tests)
 
 
-def measure(rows: Any, words: int, verbose: bool) -> dict[str, Any]:
-    """Figures over all rows."""
-    results = []
-    for i, (name, schema, tests) in enumerate(rows):
-        result = check(schema, tests, words, i)
-        results.append((name, tests, result))
-        if verbose and ("error" in result or result["wrong"] or result["unsound"]):
-            short = (
-                result.get("error")
-                or f"wrong {str(result['wrong'])[:300]} unsound {str(result['unsound'][:2])[:400]}"
-            )
-            print(f"{name}: {short[:600]}", flush=True)
-        if verbose and result["ms"] > 1500:
-            print(f"{name}: slow {result['ms']:.0f} ms", flush=True)
-    good = [r for _, _, r in results if "error" not in r]
-    times = sorted(r["ms"] for _, _, r in results)
-    states = sorted(r["states"] for r in good)
-    wrong = [pair for r in good for pair in r["wrong"]]
+def _row(of: str, part: str, name: str, schema: Any, tests: list[tuple[Any, bool]]) -> Row:
+    return {"set": of, "part": part, "id": name, "schema": schema, "tests": tests}
+
+
+def chosen_rows(step: int, only: str | None) -> list[Row]:
+    rows = [row for row in all_rows(data_folder() / "json_schema") if only in (None, row["set"])]
+    return [{"number": number, **row} for number, row in enumerate(rows) if number % step == 0]
+
+
+# -- summaries --------------------------------------------------------------------------------
+
+
+def verdict(row: Row, result: dict[str, Any]) -> dict[str, Any]:
+    """Whether an engine is right on a schema, from what it accepted."""
+    if "error" in result:
+        return {"compiled": False, "unsound": 0, "incomplete": 0, "right": False}
+    pairs = list(zip(result["accepted"], (valid for _, valid in row["tests"]), strict=True))
+    unsound = sum(accepted and not valid for accepted, valid in pairs)
+    incomplete = sum(valid and not accepted for accepted, valid in pairs)
+    words = len(result.get("unsound_words", ()))
     return {
-        "schemas": len(results),
-        "compiled": len(good),
-        "wholly_right": sum(not r["wrong"] and not r["unsound"] for r in good),
-        "valid_instances": sum(v for _, t, r in results if "error" not in r for _, v in t),
-        "valid_rejected": sum(v for _, v in wrong),
-        "invalid_instances": sum(not v for _, t, r in results if "error" not in r for _, v in t),
-        "invalid_accepted": sum(not v for _, v in wrong),
-        "random_words": words * len(good),
-        "random_words_unsound": sum(len(r["unsound"]) for r in good),
-        "compile_ms": {
-            "p50": statistics.median(times),
-            "p95": times[int(0.95 * len(times))],
-            "max": times[-1],
-        },
-        "states": {"p50": statistics.median(states), "p95": states[int(0.95 * len(states))]},
-        "errors": collections.Counter(
-            r["error"].split(":")[0] for _, _, r in results if "error" in r
-        ),
+        "compiled": True,
+        "unsound": unsound,
+        "incomplete": incomplete,
+        "right": bool(pairs) and not unsound and not incomplete and not words,
     }
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--words", type=int, default=20, help="random words for each schema")
+def counted(pairs: list[tuple[Row, dict[str, Any]]]) -> dict[str, int]:
+    """How many schemas of a part are what."""
+    verdicts = [verdict(row, result) for row, result in pairs]
+    return {
+        "schemas": len(pairs),
+        "with_instances": sum(bool(row["tests"]) for row, _ in pairs),
+        "compiled": sum(one["compiled"] for one in verdicts),
+        "wholly_right": sum(one["right"] for one in verdicts),
+        "unsound": sum(one["unsound"] > 0 for one in verdicts),
+        "incomplete": sum(one["incomplete"] > 0 for one in verdicts),
+        "not_covered": sum(not one["compiled"] for one in verdicts),
+        "invalid_accepted": sum(one["unsound"] for one in verdicts),
+        "valid_rejected": sum(one["incomplete"] for one in verdicts),
+    }
+
+
+def kind_of_error(error: str) -> str:
+    return error if error == "crashed" or error.startswith("over") else error.split(":")[0]
+
+
+def summary(pairs: list[tuple[Row, dict[str, Any]]]) -> dict[str, Any]:
+    """What is reported of an engine on a set: counts, times, errors, and what is wrong where."""
+    results = [result for _, result in pairs]
+    times = sorted(result["compile_ms"] for result in results if "compile_ms" in result)
+    parts: dict[str, list[tuple[Row, dict[str, Any]]]] = collections.defaultdict(list)
+    for row, result in pairs:
+        parts[row["part"]].append((row, result))
+    verdicts = [(row["id"], verdict(row, result)) for row, result in pairs]
+    report: dict[str, Any] = {
+        **counted(pairs),
+        "searches_cut": sum(result["cut"] for result in results),
+        "compile_ms": {
+            "p50": statistics.median(times),
+            "p95": times[int(0.95 * (len(times) - 1))],
+            "max": times[-1],
+        }
+        if times
+        else {},
+        "errors": dict(
+            collections.Counter(kind_of_error(r["error"]) for r in results if "error" in r)
+        ),
+        "by_part": {part: counted(inside) for part, inside in parts.items()},
+        "unsound_schemas": [name for name, one in verdicts if one["unsound"]],
+        "incomplete_schemas": [name for name, one in verdicts if one["incomplete"]],
+        "not_covered_schemas": [name for name, one in verdicts if not one["compiled"]],
+    }
+    if any("words" in result for result in results):
+        report["random_words"] = sum(result.get("words", 0) for result in results)
+        report["random_words_unsound"] = sum(len(r.get("unsound_words", ())) for r in results)
+        states = sorted(result["states"] for result in results if "states" in result)
+        report["states"] = {
+            "p50": statistics.median(states),
+            "p95": states[int(0.95 * (len(states) - 1))],
+        }
+    return report
+
+
+def goals(sets: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the project wants of these numbers, and whether they show it."""
+    found = []
+    for name, engines in sets.items():
+        ours = engines["pcgcd"]
+        found.append(
+            {
+                "goal": f"{name}: no unsound schema",
+                "value": ours["unsound"],
+                "met": not ours["unsound"],
+            }
+        )
+        words = ours["random_words_unsound"]
+        found.append({"goal": f"{name}: no unsound word", "value": words, "met": not words})
+        for peer in engines:
+            if peer != "pcgcd":
+                limit = engines[peer]["wholly_right"]
+                found.append(
+                    {
+                        "goal": f"{name}: more schemas wholly right than {peer}",
+                        "value": ours["wholly_right"],
+                        "limit": limit,
+                        "met": ours["wholly_right"] > limit,
+                    }
+                )
+    return found
+
+
+# -- the benchmark ----------------------------------------------------------------------------
+
+
+def available(python: str) -> dict[str, str]:
+    """The peers that are installed, and their versions."""
+    found = {}
+    for library in dict.fromkeys(name.split(",")[0] for name in OPTIONS if name != "pcgcd"):
+        try:
+            found[library] = str(in_fresh_process("peer_version.py", [library], python)["version"])
+        except (RuntimeError, OSError):
+            continue
+    return found
+
+
+def known_results(path: Path | None) -> dict[tuple[str, int], dict[str, Any]]:
+    """What an interrupted run has left."""
+    if path is None or not path.exists():
+        return {}
+    whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return {(r["engine"], r["number"]): r for r in map(json.loads, whole)}
+
+
+def main(
+    quick: bool = False,
+    peer_python: str | None = None,
+    step: int = 1,
+    only: str | None = None,
+    vocabulary: str = "bytes",
+    limit: float = SECONDS_LIMIT,
+    resume: Path | None = None,
+    engines: list[str] | None = None,
+    verbose: bool = False,
+) -> dict[str, Any]:
+    """Measure everything; a quick run takes each 40th schema."""
+    python = peer_python or sys.executable
+    step = QUICK_STEP if quick else step
+    command = f"python benchmarks/{NAME}.py"
+    command += " --peer-python <a Python with the three engines>" if peer_python else ""
+    command += f" --vocabulary {vocabulary} --limit {limit:g}"
+    command += f" --every {step}" if step > 1 else ""
+    results: dict[str, Any] = {
+        "benchmark": NAME,
+        "command": command,
+        "machine": machine(),
+        "versions": {
+            "pcgcd": pcgcd.__version__,
+            "jsonschema": metadata.version("jsonschema"),
+            **available(python),
+        },
+        "method": METHOD,
+        "vocabulary": vocabulary,
+        "cpu_seconds_limit": limit,
+        "settings": SETTINGS,
+    }
+    if not (data_folder() / "json_schema").is_dir():
+        results["skipped"] = "the data folder (PCGCD_DATA) has no json_schema: nothing was measured"
+        return results
+    names = [
+        name
+        for name in engines or OPTIONS
+        if name == "pcgcd" or name.split(",")[0] in results["versions"]
+    ]
+    results["missing"] = [name for name in OPTIONS if name not in names]
+    rows = chosen_rows(step, only)
+    known = known_results(resume)
+    by_number = {row["number"]: row for row in rows}
+    for name in names:
+        left = [row for row in rows if (name, row["number"]) not in known]
+        chosen = sys.executable if name == "pcgcd" else python
+        for result in run_engine(name, left, chosen, vocabulary, limit):
+            known[name, result["number"]] = result
+            if resume is not None:
+                with resume.open("a") as file:
+                    file.write(json.dumps(result) + "\n")
+            if verbose:
+                tell(by_number[result["number"]], result)
+    results["sets"] = {
+        part: {
+            name: summary([(row, known[name, row["number"]]) for row in rows if row["set"] == part])
+            for name in names
+        }
+        for part in dict.fromkeys(row["set"] for row in rows)
+    }
+    results["goals"] = goals(results["sets"]) if "pcgcd" in names else []
+    return dict(rounded(results))
+
+
+# -- showing ----------------------------------------------------------------------------------
+
+
+def tell(row: Row, result: dict[str, Any]) -> None:
+    """Name a schema on which an engine is not wholly right."""
+    found = verdict(row, result)
+    if "error" in result:
+        print(f"{result['engine']}: {row['id']}: {result['error']}", flush=True)
+    elif found["unsound"] or found["incomplete"] or result.get("unsound_words"):
+        wrong = [
+            ("accepted" if accepted else "rejected", json.dumps(value)[:200])
+            for accepted, (value, valid) in zip(result["accepted"], row["tests"])
+            if accepted != valid
+        ]
+        words = result.get("unsound_words", [])[:2]
+        print(
+            f"{result['engine']}: {row['id']}: {wrong[:2]} {words} cut {result['cut']}", flush=True
+        )
+
+
+COLUMNS = {
+    "compiled": "compiled",
+    "wholly_right": "right",
+    "unsound": "unsound",
+    "incomplete": "incomplete",
+}
+
+
+def set_table(name: str, engines: dict[str, Any]) -> Table:
+    first = next(iter(engines.values()))
+    title = f"{name}: {first['schemas']} schemas, {first['with_instances']} with instances"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for title in (*COLUMNS.values(), "ms, p50 / p95"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for engine, found in engines.items():
+        times = " / ".join(f"{found['compile_ms'].get(level, 0):,.0f}" for level in ("p50", "p95"))
+        table.add_row(engine, *(f"{found[column]:,}" for column in COLUMNS), times)
+    return table
+
+
+def tables(results: dict[str, Any]) -> list[Table | str]:
+    """What is printed."""
+    if "skipped" in results:
+        return [results["skipped"]]
+    shown: list[Table | str] = [set_table(*pair) for pair in results["sets"].items()]
+    for name, engines in results["sets"].items():
+        if "pcgcd" in engines:
+            ours = engines["pcgcd"]
+            bad, words = ours["random_words_unsound"], ours["random_words"]
+            shown.append(f"{name}: {bad} of {words:,} random words of ours unsound")
+    missed = [goal["goal"] for goal in results["goals"] if not goal["met"]]
+    shown.append(f"goals met: {len(results['goals']) - len(missed)} of {len(results['goals'])}")
+    shown += [f"  missed: {goal}" for goal in missed]
+    if results["missing"]:
+        shown.append(f"left out: {'; '.join(results['missing'])}")
+    return shown
+
+
+def save(results: dict[str, Any], folder: Path = RESULTS) -> list[Path]:
+    return [] if "skipped" in results else [write(results, folder / RESULT_FILE)]
+
+
+def command_line(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--peer-python", help="a Python that has the peers (this one)")
     parser.add_argument("--only", choices=("bench", "suite"))
+    parser.add_argument("--engines", nargs="+", choices=tuple(OPTIONS), help="only these")
     parser.add_argument("--every", type=int, default=1, help="take only each so many-th schema")
-    parser.add_argument("--start", type=int, default=0, help="beginning with this one")
+    parser.add_argument("--vocabulary", choices=("bytes", "gpt2", "smollm2"), default="bytes")
+    parser.add_argument(
+        "--limit", type=float, default=SECONDS_LIMIT, help="CPU seconds for a schema"
+    )
+    parser.add_argument("--resume", type=Path, help="file of partial results, read and added to")
     parser.add_argument("--verbose", action="store_true", help="name the schemas that fail")
-    parser.add_argument("--out", type=Path, default=RESULTS / "json_schema.json")
-    arguments = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    json_schema({"type": "object"}).matches("{}")  # compiles the kernels
-    figures = {}
-    for name, rows in (("bench", bench_rows), ("suite", suite_rows)):
-        if arguments.only in (None, name):
-            chosen = [row for i, row in enumerate(rows()) if i % arguments.every == arguments.start]
-            figures[name] = measure(chosen, arguments.words, arguments.verbose)
-            print(name, json.dumps(figures[name], indent=1))
-    if arguments.only is None and arguments.every == 1:
-        arguments.out.write_text(json.dumps(figures, indent=1) + "\n")
+    parser.add_argument("--out", type=Path, help="folder of the results (docs/results)")
+    given = parser.parse_args(argv)
+    results = main(
+        peer_python=given.peer_python,
+        step=given.every,
+        only=given.only,
+        vocabulary=given.vocabulary,
+        limit=given.limit,
+        resume=given.resume,
+        engines=given.engines,
+        verbose=given.verbose,
+    )
+    console = Console()
+    for item in tables(results):
+        console.print(item)
+    is_whole = given.every == 1 and given.only is None and given.engines is None
+    if given.out or is_whole:
+        for path in save(results, given.out or RESULTS):
+            console.print(f"written: {path.name}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line())

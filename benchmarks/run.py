@@ -13,7 +13,14 @@ from pathlib import Path
 from common import RESULTS
 from rich.console import Console
 
-BENCHMARKS = ("product_build", "engines")
+BENCHMARKS = (
+    "product_build",
+    "product",
+    "decoding",
+    "engines",
+    "json_schema_suite",
+    "sql_coverage",
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import sqlite3
 import sys
 import time
@@ -31,6 +30,7 @@ from pcgcd import FiniteAutomaton
 from pcgcd.automata.compilation import compile_expression
 from pcgcd.constraints.sql import sql
 from pcgcd.errors import AutomatonTooLargeError
+from pcgcd.testing.walks import RandomWalks
 
 NAME = "sql"
 DATA = Path(os.environ.get("PCGCD_DATA", "../shared/data")) / "spider"
@@ -38,48 +38,24 @@ SYNTAX_ERRORS = ("syntax error", "incomplete input", "unrecognized token")
 
 
 class Runner:
-    """An automaton by its successors, to accept and to sample words quickly."""
+    """An automaton by its successors, to accept words quickly."""
 
-    def __init__(self, automaton: FiniteAutomaton, seed: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(self, automaton: FiniteAutomaton) -> None:
         tokens = [automaton.labels.tokens(i).tolist() for i in range(automaton.labels.num_labels)]
-        self.edges: list[list[tuple[int, list[int]]]] = [[] for _ in range(automaton.num_states)]
         self.steps: list[dict[int, set[int]]] = [{} for _ in range(automaton.num_states)]
-        before: list[list[int]] = [[] for _ in range(automaton.num_states)]
         for source, target, label in zip(
             automaton.source.tolist(), automaton.target.tolist(), automaton.label.tolist()
         ):
-            self.edges[source].append((target, tokens[label]))
-            before[target].append(source)
             for token in tokens[label]:
                 self.steps[source].setdefault(token, set()).add(target)
-        self.start = int(np.flatnonzero(automaton.initial_mask)[0])
-        reached = np.flatnonzero(automaton.accepting_mask).tolist()
-        self.distance = dict.fromkeys(reached, 0)
-        for state in reached:
-            for other in before[state]:
-                if other not in self.distance:
-                    self.distance[other] = self.distance[state] + 1
-                    reached.append(other)
+        self.start = set(np.flatnonzero(automaton.initial_mask).tolist())
+        self.ends = set(np.flatnonzero(automaton.accepting_mask).tolist())
 
     def accepts(self, text: str) -> bool:
-        states = {self.start}
+        states = self.start
         for byte in text.encode():
             states = {t for state in states for t in self.steps[state].get(byte, ())}
-        return any(self.distance[state] == 0 for state in states)
-
-    def word(self, length: int) -> str:
-        """A random walk of so many steps, then the shortest way to an end."""
-        state, result = self.start, bytearray()
-        while len(result) < length or self.distance[state]:
-            choices = self.edges[state]
-            if len(result) >= length:
-                choices = [e for e in choices if self.distance[e[0]] < self.distance[state]]
-            if not choices:
-                break
-            state, tokens = self.random.choice(choices)
-            result.append(self.random.choice(tokens))
-        return result.decode()
+        return not states.isdisjoint(self.ends)
 
 
 def size(automaton: FiniteAutomaton) -> dict[str, int]:
@@ -105,10 +81,11 @@ def measure(name: str, queries: list[str], samples: int, max_depth: int) -> dict
     built = time.perf_counter()
     automaton = compile_expression(constraint.expression, deterministic=False)
     compiled = time.perf_counter()
-    runner = Runner(automaton, seed=0)
+    runner = Runner(automaton)
     rejected = [query for query in queries if not runner.accepts(query)]
     connection = sqlite3.connect(path)
-    words = [runner.word(runner.random.randrange(300)) for _ in range(samples)]
+    walks = RandomWalks(automaton, seed=0)
+    words = [bytes(walks.word(walks.random.randrange(300))).decode() for _ in range(samples)]
     said = Counter(verdict(connection, query) for query in words)
     connection.close()
     try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from pcgcd.automata import FiniteAutomaton
@@ -17,21 +18,30 @@ from pcgcd.circuits import (
     mixture,
 )
 from pcgcd.errors import PcgcdError
-from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.hmm import HMM, MonarchHMM, default_hmm
 
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
+    from pcgcd.decoding import SMC, Generation, Generator, Request, generate
+    from pcgcd.lm import default_model
 
 __all__ = [
     "HMM",
+    "SMC",
     "Circuit",
     "FiniteAutomaton",
+    "Generation",
+    "Generator",
     "MonarchHMM",
     "PcgcdError",
+    "Request",
     "Vocabulary",
     "circuit_product",
     "condition",
+    "default_hmm",
+    "default_model",
     "expectation",
+    "generate",
     "is_compatible",
     "mixture",
 ]
@@ -39,9 +49,19 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Vocabulary":  # needs numba, which takes a second to import
-        from pcgcd.automata import Vocabulary
+# These need numba, which takes a second to import.
+_LATER = {
+    "Vocabulary": "pcgcd.automata",
+    "SMC": "pcgcd.decoding",
+    "Generation": "pcgcd.decoding",
+    "Generator": "pcgcd.decoding",
+    "Request": "pcgcd.decoding",
+    "generate": "pcgcd.decoding",
+    "default_model": "pcgcd.lm",
+}
 
-        return Vocabulary
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ __all__ = [
     "AutomatonTooLargeError",
     "CheckpointError",
     "CircuitTooLargeError",
+    "DeadEndError",
     "EmptyLanguageError",
     "ImpossibleEvidenceError",
     "InvalidParameterError",
@@ -65,6 +66,10 @@ class EmptyLanguageError(PcgcdError):
 
 class ImpossibleEvidenceError(EmptyLanguageError):
     """A conditional was asked for, given evidence that has probability zero."""
+
+
+class DeadEndError(PcgcdError):
+    """The language model gives probability zero to every way on that a constraint allows."""
 
 
 class UnsupportedConstraintError(PcgcdError):

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 import pcgcd
-from pcgcd import demo
 from pcgcd.cli import main
+from pcgcd.demo import exact as demo
 from pcgcd.errors import EmptyLanguageError
 
 
 def test_demo_ends_well_and_writes_its_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", "--out", str(tmp_path / "out"), "--seed", "3"]) == 0
+    assert main(["demo", "--exact", "--out", str(tmp_path / "out"), "--seed", "3"]) == 0
     captured = capsys.readouterr()
     assert "demo.png" in captured.out
     assert not captured.err
@@ -31,7 +31,7 @@ def test_an_error_of_the_library_is_one_sentence(
         raise EmptyLanguageError("no string of length 6 works;\nthe smallest length is 7")
 
     monkeypatch.setattr(demo, "main", failing)
-    assert main(["demo"]) == 2
+    assert main(["demo", "--exact"]) == 2
     captured = capsys.readouterr()
     assert captured.err == "pcgcd: no string of length 6 works; the smallest length is 7\n"
     assert not captured.out
@@ -41,7 +41,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["demo", "--out", str(tmp_path / "file" / "folder")]) == 2
+    assert main(["demo", "--exact", "--out", str(tmp_path / "file" / "folder")]) == 2
     error = capsys.readouterr().err
     assert error.startswith("pcgcd: cannot use")
     assert error.count("\n") == 1
@@ -53,7 +53,7 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(demo, "main", failing)
     with pytest.raises(ZeroDivisionError):
-        main(["demo"])
+        main(["demo", "--exact"])
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["demo", "--seed", "x"]])

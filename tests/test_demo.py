@@ -14,8 +14,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from pcgcd import demo
-from pcgcd.demo import CHARACTERS, DemoResults
+from pcgcd.demo import exact as demo
+from pcgcd.demo.exact import CHARACTERS, DemoResults
 
 VALID = re.compile(r'\{"x":-?(0|[1-9][0-9]*)\}')
 LENGTH = 16

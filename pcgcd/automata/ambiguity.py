@@ -24,13 +24,19 @@ def is_deterministic(fa: FiniteAutomaton) -> bool:
     """Whether there is one initial state, and edges leaving a state share no token."""
     if fa.initial_mask.sum() != 1:
         return False
-    order = np.argsort(fa.source, kind="stable")
-    bounds = np.searchsorted(fa.source[order], np.arange(fa.num_states + 1))
+    order = np.lexsort((fa.label, fa.source))
+    label = fa.label[order]
+    bounds = np.searchsorted(fa.source[order], np.arange(fa.num_states + 1)).tolist()
+    # Many states have the same labels: states inside a string, for example.
+    seen: set[bytes] = set()
     for first, last in pairwise(bounds):
         if last - first > 1:
-            uses = fa.labels.label_class[fa.label[order[first:last]]].sum(0)
-            if uses.max() > 1:
-                return False
+            together = label[first:last]
+            key = together.tobytes()
+            if key not in seen:
+                seen.add(key)
+                if fa.labels.label_class[together].sum(0).max() > 1:
+                    return False
     return True
 
 

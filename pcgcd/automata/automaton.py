@@ -453,7 +453,12 @@ def _check_states(name: str, states: Any, num_states: int) -> None:
 
 
 def _token_array(tokens: Iterable[int], vocab_size: int) -> Indices:
-    members = np.unique(np.fromiter(tokens, dtype=np.int64))
+    if isinstance(tokens, np.ndarray):
+        members = tokens.astype(np.int64).ravel()
+    else:
+        members = np.fromiter(tokens, dtype=np.int64)
+    if not np.all(members[1:] > members[:-1]):
+        members = np.unique(members)
     if len(members) and not 0 <= members[0] <= members[-1] < vocab_size:
         raise VocabularyMismatchError(
             f"tokens must lie in 0..{vocab_size - 1}, but an edge has "

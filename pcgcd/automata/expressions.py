@@ -48,6 +48,8 @@ __all__ = [
 ]
 
 _ALL_BYTES = (1 << 256) - 1
+# Longer concatenations stay whole inside others: x + x doubles the size, not the parts.
+_MAX_FLAT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +266,9 @@ def concatenation(*parts: Expression) -> Expression:
     """
     flat: list[Expression] = []
     for part in parts:
-        pieces = part.parts if isinstance(part, Concatenation) else (part,)
+        pieces: tuple[Expression, ...] = (part,)
+        if isinstance(part, Concatenation) and len(part.parts) <= _MAX_FLAT:
+            pieces = part.parts
         for piece in pieces:
             if piece == NOTHING:
                 return NOTHING

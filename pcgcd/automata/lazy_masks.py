@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.bits import Words, num_words, set_intervals
+from pcgcd.automata.bits import Words, set_intervals
+from pcgcd.automata.lazy_kernels import NO_TEMPLATE, new_names, write_narrow, write_wide
 from pcgcd.automata.lifting import ByteTable
 from pcgcd.automata.lifting_tables import steps_to_accept
-from pcgcd.automata.masks import CACHE_BYTES, States, plain_states
+from pcgcd.automata.state_sets import CACHE_BYTES, PrefixMasks, States, plain_states
+from pcgcd.automata.templates import LOCAL_LIMIT
 from pcgcd.automata.vocabulary import Vocabulary
-from pcgcd.automata.walks import EMPTY
-from pcgcd.errors import InvalidParameterError
+from pcgcd.automata.walks import EMPTY, Output, new_output
 
 __all__ = ["TokenMasks"]
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
+_INTERVALS = 1 << 13
+_PACKED = 64  # labels of templates
+
 
 @dataclass(frozen=True, eq=False)
 class _Row:
+    """What a state allows.
+
+    Attributes:
+        words: All tokens, and EOS if the state accepts, packed.
+        enough: A budget at which the mask is ``words``, for certain.
+    """
+
+    words: Words
+    enough: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Edges:
     """The edges over tokens that leave a state.
 
     Attributes:
-        words: All their tokens, and EOS if the state accepts, packed.
-        enough: A budget at which the mask is ``words``, for certain.
         target: The target of each edge.
         first: Where each edge's intervals begin.
         bounds: The bounds of intervals of ranks.
     """
 
-    words: Words
-    enough: int
     target: Array
     first: Array
     bounds: Array
 
 
-class TokenMasks:
+class TokenMasks(PrefixMasks):
     """The masks of ``lift(byte_automaton, vocabulary)``, without lifting what is never visited.
 
     States are those of the byte automaton; one more stands for the end of the text. Without a
@@ -68,14 +81,18 @@ class TokenMasks:
     """
 
     def __init__(self, byte_automaton: FiniteAutomaton, vocabulary: Vocabulary) -> None:
+        super().__init__(byte_automaton.num_states + 1, vocabulary.logits_size)
         self.vocabulary = vocabulary
-        self.vocab_size = vocabulary.logits_size
-        self.num_words = num_words(vocabulary.logits_size)
         self._table = ByteTable.of(byte_automaton, vocabulary)
         self._accepting = byte_automaton.accepting_mask
         self._end = byte_automaton.num_states
         self._rows: dict[int, _Row] = {}
-        self._cache: dict[tuple[Any, int], Words] = {}
+        self._edges: dict[int, _Edges] = {}
+        self._lock = threading.Lock()
+        self._names = new_names(byte_automaton.num_states, LOCAL_LIMIT)
+        self._recent = np.full(256, -1, dtype=np.int64)
+        self._room = _INTERVALS
+        self._out = self._new_output()
         alive = byte_automaton.initial_mask & (self._table.distance >= 0)
         self._initial = np.flatnonzero(alive)
 
@@ -99,49 +116,11 @@ class TokenMasks:
             return tuple(self._initial.tolist())
         return tuple(self._initial[self.distance[self._initial] >= 0].tolist())
 
-    def mask(self, states: States, remaining: int | None = None, out: Words | None = None) -> Words:
-        """The tokens that may come next, (W,) packed; see :func:`pcgcd.automata.masks.mask`."""
-        members = plain_states(states)
-        rows = [self._row(state) for state in ((members,) if isinstance(members, int) else members)]
-        enough = max((row.enough for row in rows), default=0)
-        budget = enough if remaining is None or remaining >= enough else max(int(remaining), 0)
-        key = (members, budget)
-        words = self._cache.get(key)
-        if words is None:
-            words = np.zeros(self.num_words, dtype=np.uint32)
-            for row in rows:
-                words |= row.words if budget >= row.enough else self._within(row, budget)
-            words.flags.writeable = False
-            if len(self._cache) * 4 * self.num_words > CACHE_BYTES:
-                self._cache.clear()
-            self._cache[key] = words
-        if out is None:
-            return words
-        out[...] = words
-        return out
-
-    def masks(
-        self,
-        states: Sequence[States] | Array,
-        remaining: int | Sequence[int | None] | None = None,
-        out: Words | None = None,
-    ) -> Words:
-        """The masks of k prefixes in one call, (k, W) packed."""
-        if out is None:
-            out = np.empty((len(states), self.num_words), dtype=np.uint32)
-        budgets = (
-            [remaining] * len(states)
-            if remaining is None or isinstance(remaining, int | np.integer)
-            else remaining
-        )
-        for row, (members, budget) in enumerate(zip(states, budgets, strict=True)):
-            self.mask(members, budget, out[row])
-        return out
-
     def advance(self, states: States, token: int) -> tuple[int, ...]:
         """The states after one more token; none if it was not allowed."""
-        members = plain_states(states)
-        current = {members} if isinstance(members, int) else set(members)
+        current = set(plain_states(states))
+        if current and not 0 <= min(current) <= max(current) <= self._end:
+            raise self._wrong_states(states)
         if token in self.vocabulary.eos_ids:
             ends = any(state == self._end or self._accepting[state] for state in current)
             return (self._end,) if ends else ()
@@ -164,61 +143,103 @@ class TokenMasks:
             current = {state for state in current if self.distance[state] >= 0}
         return tuple(sorted(current))
 
-    def advance_all(
-        self, states: Sequence[States] | Array, tokens: Sequence[int]
-    ) -> list[tuple[int, ...]]:
-        """The states of k prefixes after one more token each."""
-        return [
-            self.advance(members, int(token)) for members, token in zip(states, tokens, strict=True)
-        ]
+    def _threshold(self, members: tuple[int, ...], budget: int) -> int:
+        enough = max((self._row(state).enough for state in members), default=0)
+        return min(max(int(budget), 0), enough)
+
+    def _write(self, out: Words, members: tuple[int, ...], budget: int) -> None:
+        if len(members) == 1:
+            row = self._row(members[0])
+            out[...] = row.words if budget >= row.enough else self._within(members[0], budget)
+            return
+        out[...] = 0
+        for state in members:
+            row = self._row(state)
+            out |= row.words if budget >= row.enough else self._within(state, budget)
+
+    def _write_all(self, out: Words, members: Array, first: Array, budgets: Array) -> None:
+        states, starts = members.tolist(), first.tolist()
+        for k, budget in enumerate(budgets.tolist()):
+            self._write(out[k], tuple(states[starts[k] : starts[k + 1]]), budget)
 
     def _row(self, state: int) -> _Row:
         row = self._rows.get(state)
         if row is None:
+            if not 0 <= state <= self._end:
+                raise self._wrong_states(state)
+            if len(self._rows) * 4 * self.num_words > CACHE_BYTES:
+                self._rows.clear()
             row = self._rows[state] = self._make_row(state)
         return row
 
     def _make_row(self, state: int) -> _Row:
-        if not 0 <= state <= self._end:
-            raise InvalidParameterError(f"states must lie in 0..{self._end}, but {state} was given")
         words = np.zeros(self.num_words, dtype=np.uint32)
-        nothing = np.zeros(0, dtype=np.int64)
-        if state == self._end:
+        enough = 1
+        if state < self._end:
+            distance = self._table.distance if self._spells_all else self.distance
+            with self._lock:
+                enough = self._write_state(words, state, distance)
+        if state == self._end or self._accepting[state]:
             self._add_eos(words)
-            return _Row(words, 1, nothing, np.zeros(1, dtype=np.int64), nothing)
-        _, _, target, label, first, bounds = self._table.walk(
-            np.array([state]), self.vocabulary, follow=False
-        )
-        if not self._spells_all:
+        words.flags.writeable = False
+        return _Row(words, enough)
+
+    def _write_state(self, words: Words, state: int, distance: Array) -> int:
+        trie, moves = self.vocabulary.trie, self._table.moves
+        store = self._table.store(self.vocabulary)
+        any_width = False
+        while True:
+            given = (distance, trie.token, trie.nodes, moves, self._out)
+            enough = write_narrow(words, state, any_width, *given)
+            for is_last in (False, True) if enough == NO_TEMPLATE else ():
+                with store.borrowed() as box:
+                    if box.packed is None:
+                        rows = np.empty((_PACKED, self.num_words), dtype=np.uint32)
+                        box.packed = np.full(_PACKED, -1, dtype=np.int64), rows
+                    shared = (box.templates, self._names, self._recent, *box.packed)
+                    enough = write_wide(words, state, *given, *shared)
+                if enough != NO_TEMPLATE:
+                    break
+                if not is_last:
+                    # A full walk leaves a template, unless there are too many.
+                    self._table.walk(np.array([state]), self.vocabulary, follow=False)
+            if enough >= 0:
+                return int(enough)
+            if enough == NO_TEMPLATE:
+                any_width = True
+            else:
+                self._room *= 4
+                self._out = self._new_output()
+
+    def _new_output(self) -> Output:
+        depth = self.vocabulary.trie.max_depth
+        return cast(Output, new_output(self._end, depth, self._room, self._room))
+
+    def _edges_of(self, state: int) -> _Edges:
+        edges = self._edges.get(state)
+        if edges is None:
+            _, _, target, label, first, bounds = self._table.walk(
+                np.array([state]), self.vocabulary, follow=False
+            )
             useful = self.distance[target] >= 0
             target, label = target[useful], label[useful]
-        size = np.diff(first)[label]
-        starts = np.zeros(len(label) + 1, dtype=np.int64)
-        np.cumsum(size, out=starts[1:])
-        gather = np.arange(starts[-1]) + np.repeat(first[label] - starts[:-1], size)
-        bounds = bounds[gather]
-        set_intervals(words, bounds, 0, len(bounds), self.vocabulary.trie.token)
-        if self._accepting[state]:
-            self._add_eos(words)
-        distance = self._table.distance if self._spells_all else self.distance
-        enough = int(distance[target].max()) + 1 if len(target) else 1
-        return _Row(words, enough, target, starts, bounds)
+            size = np.diff(first)[label]
+            starts = np.zeros(len(label) + 1, dtype=np.int64)
+            np.cumsum(size, out=starts[1:])
+            gather = np.arange(starts[-1]) + np.repeat(first[label] - starts[:-1], size)
+            edges = self._edges[state] = _Edges(target, starts, bounds[gather])
+        return edges
 
-    def _within(self, row: _Row, budget: int) -> Words:
-        """The mask of a row with a budget that may be too small for some of its edges."""
+    def _within(self, state: int, budget: int) -> Words:
+        """The mask of a state with a budget that may be too small for some of its edges."""
         words = np.zeros(self.num_words, dtype=np.uint32)
         if budget < 1:
             return words
-        for edge in np.flatnonzero(self.distance[row.target] < budget):
-            set_intervals(
-                words,
-                row.bounds,
-                row.first[edge],
-                row.first[edge + 1],
-                self.vocabulary.trie.token,
-            )
-        eos = self.vocabulary.eos_ids[0]
-        if row.words[eos >> 5] >> np.uint32(eos & 31) & np.uint32(1):
+        token = self.vocabulary.trie.token
+        edges = self._edges_of(state)
+        for edge in np.flatnonzero(self.distance[edges.target] < budget):
+            set_intervals(words, edges.bounds, edges.first[edge], edges.first[edge + 1], token)
+        if self._accepting[state]:
             self._add_eos(words)
         return words
 

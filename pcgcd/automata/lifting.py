@@ -7,7 +7,7 @@ thinks of as parts, or that split a character.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.cache import AutomatonCache
 from pcgcd.automata.lifting_kernels import walk_all
 from pcgcd.automata.lifting_tables import index_moves, self_loops, steps_to_accept
+from pcgcd.automata.templates import TemplateStore
 from pcgcd.automata.token_classes import factored
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.automata.walks import Moves
@@ -84,11 +85,13 @@ class ByteTable:
         distance: The least number of bytes from each state to acceptance, or -1, (S,).
         is_by_byte: Whether each byte has a column of its own, so that the walks of different
             automata are comparable.
+        templates: The walks that only its own states share, otherwise.
     """
 
     moves: Moves
     distance: Array
     is_by_byte: bool
+    templates: TemplateStore = field(default_factory=TemplateStore)
 
     @classmethod
     def of(cls, automaton: FiniteAutomaton, vocabulary: Vocabulary) -> ByteTable:
@@ -118,6 +121,10 @@ class ByteTable:
             delta, byte_class = np.ascontiguousarray(delta[:, byte_class]), np.arange(256)
         return cls(Moves(delta, several, first, loops, byte_class.copy()), distance, is_by_byte)
 
+    def store(self, vocabulary: Vocabulary) -> TemplateStore:
+        """The walks to share: with all automata over the same tokens, if they are comparable."""
+        return vocabulary.templates if self.is_by_byte else self.templates
+
     def walk(
         self, sources: Array, vocabulary: Vocabulary, *, follow: bool
     ) -> tuple[Array, Array, Array, Array, Array, Array]:
@@ -132,7 +139,7 @@ class ByteTable:
             The states walked from; source, target and label of each edge; where the bounds of each
             label begin, and these bounds: intervals of ranks.
         """
-        with vocabulary.templates.borrowed(private=not self.is_by_byte) as box:
+        with self.store(vocabulary).borrowed() as box:
             *result, box.templates = walk_all(
                 sources.astype(np.int64),
                 follow,

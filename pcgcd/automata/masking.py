@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from pcgcd.automata.automaton import FiniteAutomaton
     from pcgcd.automata.bits import Words
-    from pcgcd.automata.masks import MaskTable, States
+    from pcgcd.automata.masks import MaskTable
+    from pcgcd.automata.state_sets import States
 
 __all__ = ["Masking"]
 
@@ -41,7 +42,7 @@ class Masking:
 
     def advance(self, states: States, token: int) -> tuple[int, ...]:
         """The states after one more token; none if it was not allowed."""
-        return self._mask_table.advance(_numbers(states), token)
+        return self._mask_table.advance(states, token)
 
     def mask(self, states: States, remaining: int | None = None) -> Allowed:
         """Which tokens may come next, (V,) booleans, read-only.
@@ -54,7 +55,7 @@ class Masking:
             states: A state, the states of one prefix, or their indicator (S,).
             remaining: The token budget that is left; None for any number.
         """
-        words = self._mask_table.mask(_numbers(states), remaining)
+        words = self._mask_table.mask(states, remaining)
         kept = self._unpacked.get(id(words))
         if kept is None:
             from pcgcd.automata.bits import unpack
@@ -76,12 +77,4 @@ class Masking:
 
         :func:`pcgcd.automata.bits.unpack_tensor` and ``apply_mask`` turn them into tensors.
         """
-        return self._mask_table.masks([_numbers(members) for members in states], remaining)
-
-
-def _numbers(states: Any) -> Any:
-    """State numbers, also from an indicator vector (of numpy or torch)."""
-    if isinstance(states, int | tuple):
-        return states
-    array = np.asarray(states if not isinstance(states, set | frozenset) else sorted(states))
-    return np.flatnonzero(array) if array.dtype == np.bool_ else array
+        return self._mask_table.masks(states, remaining)

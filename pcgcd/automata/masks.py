@@ -6,7 +6,6 @@ the tokens that remain. That is one breadth-first search backwards, for every bu
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 from weakref import WeakKeyDictionary
@@ -14,18 +13,32 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.bits import Words, num_words
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.bits import Words
 from pcgcd.automata.lifting_tables import steps_to_accept
-from pcgcd.errors import InvalidParameterError
+from pcgcd.automata.mask_kernels import (
+    NONE,
+    common_sets,
+    index_edges,
+    mask_rows,
+    pack_labels,
+    reached_budget,
+    step,
+    steps,
+    write_mask,
+    write_masks,
+    write_union,
+)
+from pcgcd.automata.state_sets import PrefixMasks, States, plain_states
+from pcgcd.errors import AutomatonTooLargeError
 
-__all__ = ["CACHE_BYTES", "MaskTable", "States", "mask", "masks", "plain_states"]
+__all__ = ["MaskTable", "mask", "masks"]
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-States: TypeAlias = "int | Sequence[int] | np.ndarray[Any, Any]"
 
-_FOREVER = np.iinfo(np.int64).max
-CACHE_BYTES = 64 << 20
+# Labels of fewer tokens than a fourth of a mask's words are quicker to write one by one.
+_WORDS_PER_LISTED = 4
+_MOST_WORDS = 1 << 31
+_SET_BYTES = 16 << 20
 
 
 def mask(
@@ -62,41 +75,36 @@ def masks(
     return MaskTable.of(fa).masks(states, remaining, out)
 
 
-class MaskTable:
-    """A token automaton, indexed so that a mask takes microseconds.
+class MaskTable(PrefixMasks):
+    """A token automaton, indexed so that a mask takes a microsecond, also the first of a state.
 
     Labels with many tokens are kept as packed bits, the others as lists; each state has its edges
-    in the order in which shrinking budgets forbid them.
+    in the order in which shrinking budgets forbid them. Sets of labels that take long to write are
+    written beforehand, once for all states that have them. One compiled call writes a mask, or
+    those of many prefixes.
 
     Attributes:
-        vocab_size: The number of tokens V.
-        num_words: The width W of a mask.
         distance: The least number of tokens from each state to acceptance, or -1, (S,).
     """
 
     def __init__(self, fa: FiniteAutomaton) -> None:
-        self.vocab_size = fa.vocab_size
-        self.num_words = num_words(fa.vocab_size)
+        super().__init__(fa.num_states, fa.vocab_size)
         self.distance = steps_to_accept(fa.source, fa.target, fa.accepting_mask)
-        need = np.where(self.distance >= 0, self.distance + 1, _FOREVER)[fa.target]
-        useful = np.flatnonzero(need < _FOREVER)
-        order = useful[np.lexsort((need[useful], fa.source[useful]))]
-        need, label = need[order], fa.label[order]
-        self._label, self._target, self._labels = label, fa.target[order], fa.labels
-        self._first = np.searchsorted(fa.source[order], np.arange(fa.num_states + 1))
-        row, self._dense, first, self._sparse = _split(
-            fa.labels.label_class, fa.labels.token_class, self.num_words
-        )
-        # Of each edge: the budget it needs, its row of bits or -1, and the ends of its list.
-        self._edges = np.stack([need, row[label], first[label], first[label + 1]], axis=1)
-        # After its last needed token a state's mask no longer depends on the budget.
-        last = np.maximum(self._first[1:] - 1, 0)
-        has_edges = self._first[1:] > self._first[:-1]
-        most = np.zeros(fa.num_states, dtype=np.int64)
-        most[has_edges] = need[last[has_edges]]
-        self._most: list[int] = most.tolist()
-        self._needs: dict[int, list[int]] = {}
-        self._cache: dict[tuple[Any, int], Words] = {}
+        first, edges = index_edges(fa.source, fa.target, fa.label, self.distance)
+        label_class, token_class = fa.labels.label_class, fa.labels.token_class
+        listed = self.num_words // _WORDS_PER_LISTED
+        span, pool = pack_labels(label_class, token_class, self.num_words, listed)
+        most_sets = _SET_BYTES // (4 * self.num_words)
+        number, *sets = common_sets(first, edges, span, listed // 2, most_sets)
+        words = 2 * fa.num_states + 3 * len(edges) + len(pool) + _SET_BYTES // 4
+        if words > _MOST_WORDS:
+            raise AutomatonTooLargeError(
+                f"the masks of {fa.num_states:,} states, {len(edges):,} edges and "
+                f"{fa.labels.num_labels:,} labels would take more than {_MOST_WORDS:,} words; "
+                f"reduce the automaton, or make the constraint smaller"
+            )
+        self._rows = mask_rows(first, edges, span, pool, number, sets[0], sets[1], self.num_words)
+        self._moves = (first, edges, label_class, token_class)
         self._start = tuple(np.flatnonzero(fa.initial_mask & (self.distance >= 0)).tolist())
 
     _tables: ClassVar[WeakKeyDictionary[FiniteAutomaton, MaskTable]] = WeakKeyDictionary()
@@ -109,180 +117,48 @@ class MaskTable:
             table = cls._tables[fa] = cls(fa)
         return table
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of the arrays that the automaton does not have itself."""
+        arrays = (self.distance, self._rows, *self._moves[:2])
+        return sum(int(array.nbytes) for array in arrays)
+
     def start(self) -> tuple[int, ...]:
         """The states before the first token; none if the language is empty."""
         return self._start
 
-    def mask(self, states: States, remaining: int | None = None, out: Words | None = None) -> Words:
-        """See :func:`mask`."""
-        members = plain_states(states)
-        if isinstance(members, tuple) and len(members) == 1:
-            members = members[0]
-        try:
-            if isinstance(members, int):
-                most = self._most[members]
-            else:
-                most = max((self._most[state] for state in members), default=0)
-        except IndexError:
-            raise self._wrong_states(states) from None
-        budget = most
-        if remaining is not None and remaining < most:
-            budget = self._threshold(members, remaining)
-        key = (members, budget)
-        words = self._cache.get(key)
-        if words is None:
-            if (members if isinstance(members, int) else min(members, default=0)) < 0:
-                raise self._wrong_states(states)
-            words = self._fill(members, budget)
-            if len(self._cache) * 4 * self.num_words > CACHE_BYTES:
-                self._cache.clear()
-            self._cache[key] = words
-        if out is None:
-            return words
-        out[...] = words
-        return out
-
-    def masks(
-        self,
-        states: Sequence[States] | Array,
-        remaining: int | Sequence[int | None] | None = None,
-        out: Words | None = None,
-    ) -> Words:
-        """See :func:`masks`."""
-        if out is None:
-            out = np.empty((len(states), self.num_words), dtype=np.uint32)
-        if remaining is None or isinstance(remaining, int | np.integer):
-            for row, members in enumerate(states):
-                self.mask(plain_states(members), remaining, out[row])
-        else:
-            for row, (members, budget) in enumerate(zip(states, remaining, strict=True)):
-                self.mask(plain_states(members), budget, out[row])
-        return out
-
     def advance(self, states: States, token: int) -> tuple[int, ...]:
         """The states after one more token; none if it was not allowed."""
-        members = plain_states(states)
+        members = states if type(states) is tuple else plain_states(states)
+        if len(members) == 1:
+            found = step(members[0], int(token), *self._moves)
+            if found >= 0:
+                return (found,)
+            if found == NONE:
+                return ()
+        if members and not 0 <= min(members) <= max(members) < self.num_states:
+            raise self._wrong_states(members)
         if not 0 <= token < self.vocab_size:
             return ()
-        column = self._labels.token_class[token]
-        found: set[int] = set()
-        for state in (members,) if isinstance(members, int) else members:
-            for edge in range(self._first[state], self._first[state + 1]):
-                if self._labels.label_class[self._label[edge], column]:
-                    found.add(int(self._target[edge]))
-        return tuple(sorted(found))
+        return tuple(steps(np.array(members, dtype=np.int64), int(token), *self._moves).tolist())
 
-    def advance_all(
-        self, states: Sequence[States] | Array, tokens: Sequence[int]
-    ) -> list[tuple[int, ...]]:
-        """The states of k prefixes after one more token each."""
-        return [
-            self.advance(members, int(token)) for members, token in zip(states, tokens, strict=True)
-        ]
-
-    def _threshold(self, members: int | tuple[int, ...], remaining: int) -> int:
-        """The smallest budget with the same mask."""
+    def _threshold(self, members: tuple[int, ...], budget: int) -> int:
         result = 0
-        for state in (members,) if isinstance(members, int) else members:
-            needs = self._needs.get(state)
-            if needs is None:
-                needs = self._edges[self._first[state] : self._first[state + 1], 0].tolist()
-                self._needs[state] = needs
-            count = bisect_right(needs, remaining)
-            if count:
-                result = max(result, needs[count - 1])
+        for state in members:
+            reached = reached_budget(state, budget, *self._moves[:2])
+            if reached < 0:
+                raise self._wrong_states(members)
+            result = max(result, reached)
         return result
 
-    def _fill(self, states: int | tuple[int, ...], budget: int) -> Words:
-        words = np.zeros(self.num_words, dtype=np.uint32)
-        for state in (states,) if isinstance(states, int) else states:
-            _fill_state(
-                words,
-                state,
-                budget,
-                self._first,
-                self._edges,
-                self._dense,
-                self._sparse,
-            )
-        words.flags.writeable = False
-        return words
-
-    def _wrong_states(self, states: Any) -> InvalidParameterError:
-        return InvalidParameterError(
-            f"states must lie in 0..{len(self._most) - 1}, but {states} was given"
-        )
-
-
-def plain_states(states: States) -> int | tuple[int, ...]:
-    """States as something that can be looked up."""
-    if isinstance(states, int | tuple):
-        return states
-    return tuple(np.atleast_1d(np.asarray(states, dtype=np.int64)).tolist())
-
-
-@compiled
-def _split(label_class: Any, token_class: Any, width: Any) -> Any:
-    """Labels with at least as many tokens as words as rows of bits, the others as lists."""
-    num_labels, num_classes = label_class.shape
-    vocab_size = len(token_class)
-    class_first = np.zeros(num_classes + 1, dtype=np.int64)
-    for token in range(vocab_size):
-        class_first[token_class[token] + 1] += 1
-    for c in range(num_classes):
-        class_first[c + 1] += class_first[c]
-    place = np.empty(num_classes, dtype=np.int64)
-    for c in range(num_classes):
-        place[c] = class_first[c]
-    member = np.empty(vocab_size, dtype=np.int32)
-    for token in range(vocab_size):
-        c = token_class[token]
-        member[place[c]] = token
-        place[c] += 1
-    row = np.empty(num_labels, dtype=np.int64)
-    first = np.zeros(num_labels + 1, dtype=np.int64)
-    num_dense = 0
-    for label in range(num_labels):
-        size = 0
-        for c in range(num_classes):
-            if label_class[label, c]:
-                size += class_first[c + 1] - class_first[c]
-        row[label] = -1
-        first[label + 1] = first[label] + size
-        if size >= width:
-            row[label] = num_dense
-            num_dense += 1
-            first[label + 1] = first[label]
-    dense = np.zeros((num_dense, width), dtype=np.uint32)
-    sparse = np.empty(first[num_labels], dtype=np.int32)
-    for label in range(num_labels):
-        count = first[label]
-        for c in range(num_classes):
-            if label_class[label, c]:
-                for i in range(class_first[c], class_first[c + 1]):
-                    token = member[i]
-                    if row[label] < 0:
-                        sparse[count] = token
-                        count += 1
-                    else:
-                        bit = np.uint32(1) << np.uint32(token & 31)
-                        dense[row[label], token >> 5] |= bit
-    return row, dense, first, sparse
-
-
-@compiled
-def _fill_state(
-    words: Any, state: Any, budget: Any, first: Any, edges: Any, dense: Any, sparse: Any
-) -> None:
-    """Add the tokens that a state allows within a budget."""
-    for edge in range(first[state], first[state + 1]):
-        if edges[edge, 0] > budget:
-            return
-        row = edges[edge, 1]
-        if row >= 0:
-            for w in range(len(words)):
-                words[w] |= dense[row, w]
+    def _write(self, out: Words, members: tuple[int, ...], budget: int) -> None:
+        if len(members) == 1:
+            known = write_mask(out, members[0], budget, self._rows)
         else:
-            for i in range(edges[edge, 2], edges[edge, 3]):
-                token = sparse[i]
-                words[token >> 5] |= np.uint32(1) << np.uint32(token & 31)
+            known = write_union(out, np.array(members, dtype=np.int64), budget, self._rows)
+        if not known:
+            raise self._wrong_states(members)
+
+    def _write_all(self, out: Words, members: Array, first: Array, budgets: Array) -> None:
+        if not write_masks(out, members, first, budgets, self._rows):
+            raise self._wrong_states(members)

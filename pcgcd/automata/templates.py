@@ -22,8 +22,10 @@ from pcgcd.automata.lists import append_list, intern_list, new_lists, reserved
 from pcgcd.automata.walks import EMPTY, sort_by_target, stays_below
 
 __all__ = [
+    "LOCAL_LIMIT",
     "TEMPLATE_BYTES",
     "TEMPLATE_LIMIT",
+    "Scratch",
     "TemplateStore",
     "Templates",
     "fitting",
@@ -39,7 +41,7 @@ TEMPLATE_LIMIT = 4096
 
 _EXIT = -2
 _UNSEEN = -3
-_LOCAL_LIMIT = 512
+LOCAL_LIMIT = 512
 _DEPTH = 24  # longer tokens are left to the exits
 _CANDIDATES = 32
 _NARROW = 4
@@ -63,9 +65,9 @@ class Scratch(NamedTuple):
 @compiled
 def new_scratch(num_states: Any, num_classes: Any, num_nodes: Any) -> Any:
     """Room for a template in the making."""
-    size = min(num_states, _LOCAL_LIMIT)
+    size = min(num_states, LOCAL_LIMIT)
     return Scratch(
-        np.zeros(_LOCAL_LIMIT, dtype=np.int32),
+        np.zeros(LOCAL_LIMIT, dtype=np.int32),
         np.zeros(num_states, dtype=np.int32),
         np.zeros(num_states, dtype=np.int64),
         np.empty((size, num_classes), dtype=np.int32),
@@ -326,7 +328,10 @@ def with_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
 
 @dataclass
 class _Box:
+    """Templates, and some of their labels as packed bits."""
+
     templates: Templates
+    packed: tuple[Any, Any] | None = None
 
 
 @dataclass(eq=False)
@@ -340,9 +345,9 @@ class TemplateStore:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def borrowed(self, *, private: bool = False) -> Iterator[_Box]:
-        """The templates, for one lifting; empty ones if they are taken, or if ``private``."""
-        if private or not self._lock.acquire(blocking=False):
+    def borrowed(self) -> Iterator[_Box]:
+        """The templates, for one lifting; empty ones if they are taken."""
+        if not self._lock.acquire(blocking=False):
             yield _Box(new_templates())
             return
         try:

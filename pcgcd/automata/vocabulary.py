@@ -82,8 +82,17 @@ class Vocabulary:
             eos_ids: The token, or the tokens, that end a text.
             logits_size: The width of the logits, if wider.
         """
+        if not isinstance(token_bytes, Iterable):
+            raise InvalidParameterError(
+                f"the tokens must be a list of bytes, but {type(token_bytes).__name__} was given"
+            )
         tokens = tuple(token_bytes)
-        return cls(tokens, _ids(eos_ids), len(tokens) if logits_size is None else int(logits_size))
+        size = len(tokens) if logits_size is None else logits_size
+        if not isinstance(size, int | np.integer):
+            raise InvalidParameterError(
+                f"logits_size must be a whole number, but {type(size).__name__} was given"
+            )
+        return cls(tokens, _ids(eos_ids), int(size))
 
     @classmethod
     def from_tokenizer(
@@ -242,8 +251,10 @@ class Vocabulary:
 
 
 def _ids(ids: int | Iterable[int]) -> tuple[int, ...]:
-    values: Sequence[int] = [ids] if isinstance(ids, int | np.integer) else list(ids)
+    values: Sequence[int] = list(ids) if isinstance(ids, Iterable) else [ids]
     for value in values:
         if not isinstance(value, int | np.integer) or isinstance(value, bool):
-            raise InvalidParameterError(f"token ids must be whole numbers, but {value!r} was given")
+            raise InvalidParameterError(
+                f"token ids must be whole numbers, but {value!r:.60} was given"
+            )
     return tuple(sorted({int(value) for value in values}))

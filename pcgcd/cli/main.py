@@ -1,4 +1,4 @@
-"""The command line: ``pcgcd demo``, ``pcgcd compile``, ``pcgcd experiment``, ``pcgcd --version``.
+"""The command line: ``pcgcd demo``, ``generate``, ``mask``, ``compile``, ``experiment``.
 
 What a command needs is imported when the command runs.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcgcd import __version__
+from pcgcd.cli import generate, mask
 from pcgcd.cli.constraints import add_constraint_options
 from pcgcd.errors import PcgcdError
 
@@ -50,11 +51,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pcgcd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
 
-    demo = commands.add_parser("demo", help="show what the library does, in a few seconds")
+    demo = commands.add_parser(
+        "demo", help="function calls and sentences of the default model, constrained in four ways"
+    )
+    demo.add_argument(
+        "--exact", action="store_true", help="a world so small that it needs no language model"
+    )
     demo.add_argument(
         "--out", type=Path, default=Path("demo_output"), help="folder of the picture (%(default)s)"
     )
     demo.add_argument("--seed", type=int, default=0, help="decides the samples (%(default)s)")
+    demo.add_argument("--particles", type=int, default=8, help="texts of each kind (%(default)s)")
+    demo.add_argument("--model", help="a model's folder or hub id; without it, the default model")
+    demo.add_argument("--hmm", help="an HMM's folder or hub id; without it, the default one")
     demo.set_defaults(run=_demo)
 
     compile_ = commands.add_parser(
@@ -69,6 +78,16 @@ def _parser() -> argparse.ArgumentParser:
     compile_.add_argument("--json", action="store_true", help="print one JSON object")
     compile_.set_defaults(run=_compile)
 
+    generate_ = commands.add_parser(
+        "generate", help="generate texts that satisfy a constraint within a budget"
+    )
+    generate.add_options(generate_)
+    generate_.set_defaults(run=generate.run)
+
+    mask_ = commands.add_parser("mask", help="tell which tokens may follow a text")
+    mask.add_options(mask_)
+    mask_.set_defaults(run=mask.run)
+
     experiment = commands.add_parser("experiment", help="repeat a table or figure of the paper")
     experiment.add_argument("name", choices=["nfa-dfa"])
     experiment.add_argument(
@@ -79,9 +98,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(arguments: argparse.Namespace) -> None:
-    from pcgcd import demo
+    if arguments.exact:
+        from pcgcd.demo import exact
 
-    demo.main(arguments.out, arguments.seed)
+        exact.main(arguments.out, arguments.seed)
+        return
+    from pcgcd.demo import generation
+
+    generation.main(
+        arguments.out,
+        arguments.seed,
+        particles=arguments.particles,
+        model=arguments.model,
+        hmm=arguments.hmm,
+    )
 
 
 def _compile(arguments: argparse.Namespace) -> None:

@@ -11,11 +11,11 @@ from pcgcd.automata.expressions import (
     Expression,
     concatenation,
     intersection,
-    literal,
     repeat,
     union,
 )
 from pcgcd.automata.lifting import lift
+from pcgcd.constraints.checks import check_whole_number, literal_text
 from pcgcd.errors import EmptyLanguageError
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton, Vocabulary
 
 __all__ = ["Constraint"]
+
+_MAX_DESCRIPTION = 400
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,11 @@ class Constraint:
 
     @cached_property
     def automaton(self) -> FiniteAutomaton:
-        """The automaton over bytes."""
+        """The automaton over bytes, built when it is first asked for.
+
+        Raises:
+            AutomatonTooLargeError: It, or one on the way to it, has more than 200,000 states.
+        """
         return compile_expression(self.expression)
 
     def matches(self, text: str | bytes) -> bool:
@@ -82,7 +88,7 @@ class Constraint:
 
     def __radd__(self, other: str) -> Constraint:
         """A literal text, then this."""
-        return Constraint(literal(other), repr(other)) + self
+        return _constraint_of(other) + self
 
     def star(self) -> Constraint:
         """Any number of times."""
@@ -94,18 +100,32 @@ class Constraint:
 
     def repeat(self, least: int = 0, most: int | None = None) -> Constraint:
         """Between ``least`` and ``most`` times."""
+        check_whole_number("least", least)
+        if most is not None:
+            check_whole_number("most", most, least)
         count = f"{{{least},{'' if most is None else most}}}"
-        return Constraint(
-            repeat(self.expression, least, most), f"({self.description}){count}", self.dropped
-        )
+        description = _shortened(f"({self.description}){count}")
+        return Constraint(repeat(self.expression, least, most), description, self.dropped)
 
     def _with(self, other: Constraint | str, combine: object, sign: str) -> Constraint:
-        second = Constraint(literal(other), repr(other)) if isinstance(other, str) else other
+        second = _constraint_of(other) if isinstance(other, str) else other
         if not isinstance(second, Constraint):
             return NotImplemented
         expression = combine(self.expression, second.expression)  # type: ignore[operator]
-        description = f"({self.description} {sign} {second.description})"
+        description = _shortened(f"({self.description} {sign} {second.description})")
         return Constraint(expression, description, self.dropped + second.dropped)
 
     def __repr__(self) -> str:
         return f"Constraint({self.description})"
+
+
+def _constraint_of(text: str) -> Constraint:
+    return Constraint(literal_text(text, "a text"), repr(text))
+
+
+def _shortened(description: str) -> str:
+    """Composed descriptions could double with each step."""
+    if len(description) <= _MAX_DESCRIPTION:
+        return description
+    half = _MAX_DESCRIPTION // 2
+    return f"{description[:half]} ... {description[-half:]}"

@@ -15,6 +15,7 @@ from pcgcd.automata.expressions import (
     union,
 )
 from pcgcd.constraints.base import Constraint
+from pcgcd.constraints.checks import check_whole_number
 from pcgcd.constraints.grammar_parser import (
     Alternatives,
     Grammar,
@@ -27,9 +28,10 @@ from pcgcd.constraints.grammar_parser import (
 from pcgcd.constraints.grammar_recursion import components, linear_solution, without_own_ends
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
-__all__ = ["MAX_DEPTH", "MAX_SIZE", "grammar"]
+__all__ = ["MAX_DEPTH", "MAX_ITEMS", "MAX_SIZE", "grammar"]
 
 MAX_SIZE = 500_000
+MAX_ITEMS = 200_000
 MAX_DEPTH = 1000
 
 
@@ -48,13 +50,14 @@ def grammar(text: str, *, start: str = "start", max_depth: int = 4) -> Constrain
     Args:
         text: The grammar.
         start: The rule to start from.
-        max_depth: How deep recursion may go.
+        max_depth: How deep recursion may go, at most 1,000.
 
     Raises:
         InvalidParameterError: The grammar is broken.
         UnsupportedConstraintError: It uses templates, look-around, or directives that cannot be
             honoured.
-        AutomatonTooLargeError: To this depth it is too large.
+        AutomatonTooLargeError: To this depth it needs more than 500,000 states before it is made
+            small, or has more than 200,000 items.
         EmptyLanguageError: To this depth there is no text.
 
     >>> grammar('''
@@ -63,12 +66,9 @@ def grammar(text: str, *, start: str = "start", max_depth: int = 4) -> Constrain
     ... ''')
     Constraint(grammar from start, depth 4)
     """
-    if type(max_depth) is not int or not 0 <= max_depth <= MAX_DEPTH:
-        raise InvalidParameterError(
-            f"max_depth must be a whole number between 0 and {MAX_DEPTH}, but is {max_depth!r:.60}"
-        )
+    check_whole_number("max_depth", max_depth, most=MAX_DEPTH)
     rules = read_grammar(text)
-    if start not in rules.rules:
+    if not isinstance(start, str) or start not in rules.rules:
         raise InvalidParameterError(
             f"the grammar has no rule {start!r:.60} to start from; its rules are "
             f"{', '.join(rules.rules)[:200] or 'none'}"
@@ -190,7 +190,14 @@ class _Unrolling:
     def _unroll(self, names: list[str], bodies: dict[str, Item]) -> None:
         """Depth by depth: what comes later in the list may be used at the same depth."""
         shallower = dict.fromkeys(names, NOTHING)
+        items = sum(_num_items(body) for body in bodies.values())
         for depth in range(self._max_depth + 1):
+            if depth * items > MAX_ITEMS:
+                raise AutomatonTooLargeError(
+                    f"the rules that refer to each other have {items:,} items, and unrolled to "
+                    f"depth {depth} they are over the limit of {MAX_ITEMS:,}; use a max_depth "
+                    f"below {depth}"
+                )
             current: dict[str, Expression] = {}
             for name in reversed(names):
                 known = ChainMap(current, shallower, self._rules)
@@ -199,6 +206,16 @@ class _Unrolling:
                 break
             shallower = current
         self._rules.update(shallower)
+
+
+def _num_items(item: Item) -> int:
+    """How many strings, patterns and names an item has."""
+    if isinstance(item, Literal | Name):
+        return 1
+    if isinstance(item, Repeated):
+        return 1 + _num_items(item.body)
+    parts = item.options if isinstance(item, Alternatives) else item.items
+    return 1 + sum(_num_items(part) for part in parts)
 
 
 def _undefined(item: Name, what: str) -> InvalidParameterError:

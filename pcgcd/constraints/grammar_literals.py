@@ -6,8 +6,8 @@ import re
 
 from pcgcd.automata.expressions import Expression
 from pcgcd.automata.expressions import literal as literal_expression
+from pcgcd.automata.utf8 import character_set
 from pcgcd.constraints.regex import regex_expression
-from pcgcd.constraints.unicode_classes import character_expression
 from pcgcd.errors import InvalidParameterError, PcgcdError
 
 __all__ = ["COMMON", "character_range", "pattern", "string"]
@@ -92,7 +92,7 @@ def character_range(first: str, last: str, line: int) -> Expression:
             f"line {line} of the grammar has the range {first[:20]}..{last[:20]}; a range leads "
             "from one character to a later one"
         )
-    return character_expression(((ord(low), ord(high)),))
+    return character_set(((ord(low), ord(high)),))
 
 
 def _text(token: str, line: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pcgcd.errors import InvalidParameterError
+from pcgcd.errors import MissingDependencyError
 
 __all__ = ["inflections"]
 
@@ -18,7 +18,7 @@ def inflections(word: str) -> tuple[str, ...]:
     try:
         library = import_module("lemminflect")
     except ImportError as error:
-        raise InvalidParameterError(
+        raise MissingDependencyError(
             "inflected forms come from the package lemminflect, which is not installed: "
             "run 'pip install lemminflect', or give the forms yourself as a mapping from each "
             "concept to its forms, or pass inflect=False"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.labels import Labels
+from pcgcd.automata.byte_edges import byte_automaton
 from pcgcd.constraints.letters import ONLY_OTHERS, UTF8_STATES, WITHOUT_LETTERS, is_letter
 from pcgcd.constraints.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError
@@ -325,36 +325,18 @@ class _Builder:
                 "no text has all of the concepts and none of the banned words; lift a ban, or "
                 "allow other forms or more occurrences"
             )
-        renumbered = np.cumsum(useful) - 1
-        kept = [
-            (int(renumbered[source]), int(renumbered[target]), mask)
+        renumbered = (np.cumsum(useful) - 1).tolist()
+        kept = (
+            (renumbered[source], renumbered[target], mask)
             for source, target, mask in self.edges
             if useful[source] and useful[target]
-        ]
-        masks = {mask: i for i, mask in enumerate(dict.fromkeys(mask for _, _, mask in kept))}
-        _, labels = Labels.from_token_sets([_members(mask) for mask in masks], 256)
-        edges = np.array([(s, t, masks[mask]) for s, t, mask in kept], dtype=np.int64)
-        initial = np.zeros(int(useful.sum()), dtype=np.bool_)
-        initial[renumbered[start]] = True
-        accepting = np.zeros_like(initial)
-        accepting[renumbered[self.accepting]] = True
-        source, target, label = (np.ascontiguousarray(column) for column in edges.reshape(-1, 3).T)
-        for array in (source, target, label, initial, accepting):
-            array.flags.writeable = False
-        return FiniteAutomaton(
-            num_states=len(initial),
-            source=source,
-            target=target,
-            label=label,
-            labels=labels,
-            initial_mask=initial,
-            accepting_mask=accepting,
         )
-
-
-def _members(mask: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    bits = np.frombuffer(mask.to_bytes(32, "little"), dtype=np.uint8)
-    return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+        return byte_automaton(
+            renumbered[-1] + 1,
+            kept,
+            [renumbered[state] for state in self.accepting],
+            initial=renumbered[start],
+        )
 
 
 def _useful_states(

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pcgcd.automata.expressions import Embedded
 from pcgcd.constraints.base import Constraint
+from pcgcd.constraints.checks import at_most, check_whole_number, literal_text
 from pcgcd.constraints.inflection import inflections
 from pcgcd.constraints.keyword_automaton import Requirement, keyword_automaton
 from pcgcd.constraints.word_trie import WordTrie
@@ -16,6 +17,7 @@ from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidPara
 
 __all__ = ["keywords"]
 
+_MAX_ENDS = 1000
 Case = Literal["any", "capitalised", "exact"]
 
 
@@ -48,7 +50,7 @@ def keywords(
             first letter. ``"exact"``: as given.
         order: Whether the concepts may occur in any order, or must be found one after the other
             in the given order (further occurrences are free).
-        ends_with: Characters of which one must end the text, for example ``".!?"``.
+        ends_with: Characters (1,000 at most) of which one must end the text, for example ``".!?"``.
         bans: Words that must not occur as whole words; they are not inflected.
         counts: How often concepts occur: ``{"dog": (1, 2)}``, ``{"dog": 2}``, ``{"dog": (2,
             None)}``; otherwise at least once. Occurrences are told apart by where they end.
@@ -69,11 +71,14 @@ def keywords(
     _check_choice("case", case, ("any", "capitalised", "exact"))
     _check_choice("order", order, ("any", "given"))
     _check_choice("alphabet", alphabet, ("unicode", "ascii"))
-    if ends_with is not None and (not isinstance(ends_with, str) or not ends_with):
-        raise InvalidParameterError(
-            f"ends_with must be a string of characters such as '.!?', or None for any end, "
-            f"but it is {ends_with!r}"
-        )
+    if ends_with is not None:
+        literal_text(ends_with, "ends_with")
+        if not 1 <= len(ends_with) <= _MAX_ENDS:
+            raise InvalidParameterError(
+                f"ends_with must be 1 to {_MAX_ENDS} characters such as '.!?', or None for any "
+                f"end, but there are {len(ends_with)}"
+            )
+    check_whole_number("state_limit", state_limit, least=1)
     requirements = _requirements(forms, counts or {})
     letters = sum(len(word) for words in (*forms.values(), banned) for word in words)
     if letters > state_limit:
@@ -150,7 +155,7 @@ def _words(what: str, words: Iterable[str]) -> tuple[str, ...]:
         raise InvalidParameterError(
             f"every {what} must be a word or a list of words, but {words!r} was given"
         )
-    result = tuple(words)
+    result = at_most(words, f"words as {what}")
     for word in result:
         if not isinstance(word, str) or not word.strip() or word != word.strip():
             raise InvalidParameterError(

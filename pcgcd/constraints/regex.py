@@ -13,6 +13,7 @@ from pcgcd.automata.expressions import (
 from pcgcd.automata.expressions import (
     literal as literal_expression,
 )
+from pcgcd.automata.utf8 import character_set
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.regex_assertions import assertions_of, settle
 from pcgcd.constraints.regex_automaton import expression_with_assertions
@@ -24,7 +25,6 @@ from pcgcd.constraints.regex_parser import (
     Repetition,
     parse,
 )
-from pcgcd.constraints.unicode_classes import character_expression
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 __all__ = ["regex", "regex_expression"]
@@ -45,7 +45,8 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
         InvalidParameterError: The pattern is broken, too long or too deeply nested.
         UnsupportedConstraintError: A look-around, back-reference, conditional, atomic group or
             possessive repeat; the message names it and its position.
-        AutomatonTooLargeError: Anchors inside repeats of many places.
+        AutomatonTooLargeError: Anchors or word boundaries inside, and more than 20,000 places,
+            100,000 edges or 1,000,000 ways between places once the repeats are written out.
 
     >>> regex(r"[A-Z]{2,3}-\d+")
     Constraint(regex('[A-Z]{2,3}-\\d+'))
@@ -81,7 +82,7 @@ def regex_expression(pattern: str, flags: int = 0, *, whole_text: bool = True) -
 
 def _expression(node: Node) -> Expression:
     if isinstance(node, Characters):
-        return character_expression(node.ranges)
+        return character_set(node.ranges)
     if isinstance(node, Choice):
         return union(*(_expression(option) for option in node.options))
     if isinstance(node, Repetition):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from pcgcd.automata.utf8 import EVERYTHING, Ranges, intersect_ranges, subtract_ranges
 from pcgcd.constraints.regex_parser import (
     Assertion,
     Characters,
@@ -19,7 +20,7 @@ from pcgcd.constraints.regex_parser import (
     Repetition,
     Sequence,
 )
-from pcgcd.constraints.unicode_classes import EVERYTHING, Ranges, category, intersect, without
+from pcgcd.constraints.unicode_classes import category
 
 __all__ = [
     "EDGE",
@@ -47,14 +48,14 @@ def character_classes(kinds: set[str]) -> list[tuple[int, Ranges]]:
     """The classes of characters that assertions of these kinds tell apart, with one bit each."""
     newline: Ranges = ((10, 10),)
     if not any(kind.endswith("boundary") for kind in kinds):
-        return [(NEWLINE, newline), (OTHER, without(EVERYTHING, newline))]
+        return [(NEWLINE, newline), (OTHER, subtract_ranges(EVERYTHING, newline))]
     ascii_word = category("w", ascii_only=True)
     word = category("w")
-    neither = without(without(EVERYTHING, word), newline)
+    neither = subtract_ranges(subtract_ranges(EVERYTHING, word), newline)
     return [
         (NEWLINE, newline),
         (ASCII_WORD, ascii_word),
-        (OTHER_WORD, without(word, ascii_word)),
+        (OTHER_WORD, subtract_ranges(word, ascii_word)),
         (OTHER, neither),
     ]
 
@@ -123,7 +124,7 @@ class _Settling:
         if isinstance(node, Characters):
             bits = self._bits.get(node.ranges)
             if bits is None:
-                bits = sum(bit for bit, own in self._classes if intersect(own, node.ranges))
+                bits = sum(bit for bit, own in self._classes if intersect_ranges(own, node.ranges))
                 self._bits[node.ranges] = bits
             return _Shape(False, bits, bits)
         if isinstance(node, Repetition):

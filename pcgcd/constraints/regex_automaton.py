@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numpy as np
-
-from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.byte_edges import byte_automaton
 from pcgcd.automata.expressions import NOTHING, Embedded, Expression
+from pcgcd.automata.utf8 import (
+    EVERYTHING,
+    Branch,
+    Ranges,
+    intersect_ranges,
+    later_bytes,
+    lead_bytes,
+    normalise_ranges,
+)
 from pcgcd.constraints.regex_assertions import (
     EDGE,
     FINAL_NEWLINE,
@@ -26,14 +33,6 @@ from pcgcd.constraints.regex_parser import (
     Choice,
     Node,
     Repetition,
-)
-from pcgcd.constraints.unicode_classes import (
-    EVERYTHING,
-    Ranges,
-    intersect,
-    lead_bytes,
-    normalised,
-    other_bytes,
 )
 from pcgcd.errors import AutomatonTooLargeError
 
@@ -180,7 +179,7 @@ class _Sets:
         if len(key) == 1:
             return key[0]
         if key not in self._unions:
-            joined = normalised(pair for number in key for pair in self._ranges[number])
+            joined = normalise_ranges(pair for number in key for pair in self._ranges[number])
             self._unions[key] = self.number(joined)
         return self._unions[key]
 
@@ -194,10 +193,10 @@ class _Sets:
         """The same for what follows."""
         if rest not in self._later:
             more, values = self._values[rest]
-            self._later[rest] = self._numbered(other_bytes(values, more))
+            self._later[rest] = self._numbered(later_bytes(values, more))
         return self._later[rest]
 
-    def _numbered(self, branches: list[tuple[int, int, Ranges]]) -> list[_Step]:
+    def _numbered(self, branches: list[Branch]) -> list[_Step]:
         steps = []
         for mask, more, values in branches:
             number = -1
@@ -213,10 +212,11 @@ class _Unfolding:
     """Places with the class of the character before, as states over bytes."""
 
     def __init__(self, node: Node) -> None:
-        kinds = assertions_of(node)
+        self._kinds = assertions_of(node)
         self._places = _Places(node)
-        self._classes = character_classes(kinds)
-        self._sees_final_newline = "end or final newline" in kinds
+        self._classes = character_classes(self._kinds)
+        self._sees_final_newline = "end or final newline" in self._kinds
+        self._true: dict[tuple[int, int], set[str | None]] = {}
         self._sets = _Sets()
         self._common: dict[tuple[int, int], int] = {}
         self._states: dict[_State, int] = {}
@@ -233,15 +233,7 @@ class _Unfolding:
             waiting += self._expand(waiting.pop())
         if not self._accepting:
             return NOTHING
-        members = {mask: _bits(mask) for mask in {mask for _, _, mask in self._edges}}
-        automaton = FiniteAutomaton.from_edges(
-            num_states=self._num_states,
-            vocab_size=256,
-            initial=0,
-            accepting=self._accepting,
-            edges=[(source, target, members[mask]) for source, target, mask in self._edges],
-        )
-        return Embedded(automaton)
+        return Embedded(byte_automaton(self._num_states, self._edges, self._accepting))
 
     @property
     def _num_states(self) -> int:
@@ -296,7 +288,7 @@ class _Unfolding:
         for seen, part in parts:
             key = (id(ranges), id(part))  # the tree and the classes keep them alive
             if key not in self._common:
-                common = intersect(ranges, part)
+                common = intersect_ranges(ranges, part)
                 self._common[key] = self._sets.number(common) if common else -1
             if self._common[key] >= 0:
                 found.append((seen, self._common[key]))
@@ -304,11 +296,15 @@ class _Unfolding:
 
     def _reachable(self, place: int, before: int, after: int) -> set[int]:
         """The places that jumps lead to, between two characters."""
+        true = self._true.get((before, after))
+        if true is None:
+            true = {None, *(kind for kind in self._kinds if holds(kind, before, after))}
+            self._true[before, after] = true
         found = {place}
         waiting = [place]
         while waiting:
             for target, kind in self._places.jumps[waiting.pop()]:
-                if target not in found and (kind is None or holds(kind, before, after)):
+                if target not in found and kind in true:
                     found.add(target)
                     waiting.append(target)
         self._work += len(found)
@@ -331,7 +327,3 @@ class _Unfolding:
                 self._edges.append((number, self._inner[rest, target], mask))
         if len(self._edges) > MAX_EDGES:
             raise _too_large(f"more than {MAX_EDGES:,} edges", f"{MAX_EDGES:,}")
-
-
-def _bits(mask: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.array([byte for byte in range(256) if mask >> byte & 1], dtype=np.int64)

@@ -14,15 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from pcgcd.automata.utf8 import EVERYTHING, Ranges, normalise_ranges, subtract_ranges
 from pcgcd.constraints.regex_scanner import group_depth, scan
-from pcgcd.constraints.unicode_classes import (
-    EVERYTHING,
-    Ranges,
-    category,
-    normalised,
-    with_case,
-    without,
-)
+from pcgcd.constraints.unicode_classes import category, with_case
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 __all__ = [
@@ -86,7 +80,7 @@ class Assertion:
 Node: TypeAlias = "Characters | Sequence | Choice | Repetition | Assertion"
 
 _ANY = Characters(EVERYTHING)
-_ANY_BUT_NEWLINE = Characters(without(EVERYTHING, _NEWLINE))
+_ANY_BUT_NEWLINE = Characters(subtract_ranges(EVERYTHING, _NEWLINE))
 _UNSUPPORTED = {
     "GROUPREF": ("a back-reference",),
     "GROUPREF_EXISTS": ("a conditional",),
@@ -127,6 +121,10 @@ def parse(pattern: str, flags: int = 0) -> Node:
     if not isinstance(pattern, str):
         raise InvalidParameterError(
             f"a pattern is a str, but {type(pattern).__name__} was given; decode it first"
+        )
+    if not isinstance(flags, int):
+        raise InvalidParameterError(
+            f"flags are those of re, such as re.IGNORECASE, but {type(flags).__name__} was given"
         )
     flags = int(flags) & ~int(re.DEBUG)
     if len(pattern) > MAX_LENGTH:
@@ -277,8 +275,8 @@ def _class_ranges(members: tuple[tuple[str, Any], ...], ascii_only: bool) -> Ran
             ranges.append(value)
         else:
             ranges += category(_category_letter(value), ascii_only)
-    found = normalised(ranges)
-    return without(EVERYTHING, found) if negated else found
+    found = normalise_ranges(ranges)
+    return subtract_ranges(EVERYTHING, found) if negated else found
 
 
 def _category_letter(name: str) -> str:

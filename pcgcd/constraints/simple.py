@@ -9,7 +9,6 @@ from pcgcd.automata.expressions import (
     ANY_BYTE,
     ANYTHING,
     EMPTY_STRING,
-    Expression,
     complement,
     concatenation,
     intersection,
@@ -17,16 +16,15 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
-from pcgcd.automata.expressions import (
-    literal as literal_expression,
-)
-from pcgcd.automata.utf8 import ANY_CHARACTER
+from pcgcd.automata.utf8 import ANY_CHARACTER, character_set
 from pcgcd.constraints.base import Constraint
+from pcgcd.constraints.checks import at_most, check_whole_number, literal_text
 from pcgcd.constraints.regex import regex_expression
-from pcgcd.constraints.unicode_classes import character_expression, normalised
-from pcgcd.errors import InvalidParameterError
+from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 
-__all__ = ["any_text", "choice", "length", "literal", "not_containing"]
+__all__ = ["MAX_FORBIDDEN", "any_text", "choice", "length", "literal", "not_containing"]
+
+MAX_FORBIDDEN = 5000
 
 
 def literal(text: str) -> Constraint:
@@ -35,11 +33,11 @@ def literal(text: str) -> Constraint:
     >>> literal("yes") | "no"
     Constraint(('yes' | 'no'))
     """
-    return Constraint(_literal(text, "literal"), repr(text))
+    return Constraint(literal_text(text, "literal"), repr(text))
 
 
 def choice(options: Iterable[str | Constraint]) -> Constraint:
-    """Any one of several texts or constraints.
+    """Any one of several texts or constraints (200,000 at most).
 
     >>> choice(["red", "green", "blue"])
     Constraint(choice of 3)
@@ -48,11 +46,11 @@ def choice(options: Iterable[str | Constraint]) -> Constraint:
         raise InvalidParameterError(
             f"choice takes several options, such as a list of texts, but {options!r:.60} was given"
         )
-    chosen = list(options)
+    chosen = at_most(options, "options of a choice")
     if not chosen:
         raise InvalidParameterError("choice needs at least one option, but none was given")
     expressions = [
-        option.expression if isinstance(option, Constraint) else _literal(option, "an option")
+        option.expression if isinstance(option, Constraint) else literal_text(option, "an option")
         for option in chosen
     ]
     dropped = tuple(
@@ -75,10 +73,10 @@ def any_text(least: int = 0, most: int | None = None, *, alphabet: str | None = 
     _check_bounds(least, most)
     character = ANY_CHARACTER
     if alphabet is not None:
-        _literal(alphabet, "alphabet")
+        literal_text(alphabet, "alphabet")
         if not alphabet:
             raise InvalidParameterError("alphabet must have at least one character, but has none")
-        character = character_expression(normalised((ord(each), ord(each)) for each in alphabet))
+        character = character_set((ord(each), ord(each)) for each in alphabet)
     return Constraint(repeat(character, least, most), f"text of {_bounds(least, most)} characters")
 
 
@@ -86,7 +84,7 @@ def not_containing(*forbidden: str, ignore_case: bool = False) -> Constraint:
     """Texts in which none of the given ones occurs.
 
     Args:
-        forbidden: The texts that must not occur.
+        forbidden: The texts that must not occur, each of at most 5,000 bytes in UTF-8.
         ignore_case: Whether they must not occur in any case.
 
     >>> not_containing("http://", "https://")
@@ -94,7 +92,13 @@ def not_containing(*forbidden: str, ignore_case: bool = False) -> Constraint:
     """
     if not forbidden:
         raise InvalidParameterError("not_containing needs at least one text, but none was given")
-    found = [_literal(text, "a forbidden text") for text in forbidden]
+    found = [literal_text(text, "a forbidden text") for text in forbidden]
+    longest = max(expression.size for expression in found)
+    if longest - 1 > MAX_FORBIDDEN:
+        raise AutomatonTooLargeError(
+            f"a forbidden text may have {MAX_FORBIDDEN:,} bytes in UTF-8, but one has "
+            f"{longest - 1:,}; forbid a part of it"
+        )
     if EMPTY_STRING in found:
         raise InvalidParameterError(
             "the empty text occurs in every text, so forbidding it leaves none; leave it out"
@@ -130,30 +134,10 @@ def length(least: int, most: int | None = None, unit: str = "characters") -> Con
     return Constraint(expression, f"{_bounds(least, most)} {unit}")
 
 
-def _literal(text: str, name: str) -> Expression:
-    if not isinstance(text, str):
-        raise InvalidParameterError(
-            f"{name} must be a text (str), but {type(text).__name__} was given"
-        )
-    try:
-        return literal_expression(text)
-    except UnicodeEncodeError as error:
-        raise InvalidParameterError(
-            f"{name} must be valid Unicode, but has a lone surrogate at position {error.start}; "
-            "remove it"
-        ) from error
-
-
 def _check_bounds(least: int, most: int | None) -> None:
-    for name, value in (("least", least), ("most", 0 if most is None else most)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise InvalidParameterError(
-                f"{name} must be a whole number of at least 0, but is {value!r:.60}"
-            )
-    if most is not None and most < least:
-        raise InvalidParameterError(
-            f"most must be at least as large as least, but least={least} and most={most}"
-        )
+    check_whole_number("least", least)
+    if most is not None:
+        check_whole_number("most", most, least)
 
 
 def _bounds(least: int, most: int | None) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,7 +23,12 @@ from pcgcd.circuits import (
     ProductLayer,
     SumLayer,
 )
-from pcgcd.errors import InvalidParameterError, StructuralPropertyError
+from pcgcd.errors import CheckpointError, InvalidParameterError, StructuralPropertyError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pcgcd.hmm.checkpoints import VocabularyLike
 
 __all__ = ["HMM", "MonarchHMM"]
 
@@ -72,6 +81,49 @@ class _HiddenMarkovChain(Chain):
                 f"the emission has {self.emission.shape[0]} rows, but there are {num_hidden} "
                 "hidden states"
             )
+
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        emission_dtype: torch.dtype | str | None = None,
+        vocabulary: VocabularyLike | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write the model to a folder; see :func:`pcgcd.hmm.checkpoints.save_hmm`."""
+        from pcgcd.hmm.checkpoints import save_hmm
+
+        if not isinstance(self, HMM | MonarchHMM):
+            raise InvalidParameterError(
+                f"only HMMs can be saved, but this is {type(self).__name__}"
+            )
+        return save_hmm(
+            self, folder, emission_dtype=emission_dtype, vocabulary=vocabulary, facts=facts
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        vocabulary: VocabularyLike | str | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """Read a model of this kind; see :func:`pcgcd.hmm.checkpoints.load_hmm`.
+
+        Raises:
+            CheckpointError: There is no model, or one of another kind.
+        """
+        from pcgcd.hmm.checkpoints import load_hmm
+
+        hmm = load_hmm(source, vocabulary=vocabulary, dtype=dtype, device=device)
+        if not isinstance(hmm, cls):
+            raise CheckpointError(
+                f"this is a {type(hmm).__name__}, not a {cls.__name__}; read it with "
+                f"{type(hmm).__name__}.from_pretrained, or either kind with load_hmm"
+            )
+        return hmm
 
     def __repr__(self) -> str:
         return (

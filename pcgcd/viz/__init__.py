@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pcgcd.viz.automaton import draw_automaton, figure_automaton
 from pcgcd.viz.files import save
+from pcgcd.viz.generation import draw_effective_sizes, draw_valid, figure_methods
 from pcgcd.viz.messages import draw_messages, figure_messages
 from pcgcd.viz.overview import figure_overview
 from pcgcd.viz.tensors import automaton_matrices, draw_matrix, figure_tensors
@@ -15,10 +16,13 @@ from pcgcd.viz.tensors import automaton_matrices, draw_matrix, figure_tensors
 __all__ = [
     "automaton_matrices",
     "draw_automaton",
+    "draw_effective_sizes",
     "draw_matrix",
     "draw_messages",
+    "draw_valid",
     "figure_automaton",
     "figure_messages",
+    "figure_methods",
     "figure_overview",
     "figure_tensors",
     "save",

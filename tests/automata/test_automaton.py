@@ -160,6 +160,19 @@ def test_edges_between_two_states_are_joined_and_empty_ones_dropped() -> None:
     assert fa.is_deterministic
 
 
+def test_tokens_may_come_in_any_order_and_more_than_once() -> None:
+    ways = ([1, 3, 0], np.array([0, 1, 3]), np.array([3, 0, 1, 1], dtype=np.int32), {0, 1, 3})
+    for tokens in ways:
+        fa = FiniteAutomaton.from_edges(
+            num_states=1, vocab_size=4, initial=0, accepting=[0], edges=[(0, 0, tokens)]
+        )
+        assert fa.labels.tokens(0).tolist() == [0, 1, 3]
+    with pytest.raises(VocabularyMismatchError, match="tokens must lie in"):
+        FiniteAutomaton.from_edges(
+            num_states=1, vocab_size=4, initial=0, accepting=[0], edges=[(0, 0, np.array([2, 4]))]
+        )
+
+
 def test_arrays_are_frozen() -> None:
     fa = FiniteAutomaton.from_edges(
         num_states=1, vocab_size=2, initial=0, accepting=[0], edges=[(0, 0, {1})]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from pcgcd.automata.lazy_masks import TokenMasks
 from pcgcd.automata.lifting import lift
 from pcgcd.automata.masks import MaskTable, mask, masks
 from pcgcd.automata.vocabulary import Vocabulary
-from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
+from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError, VocabularyMismatchError
 from tests.automata.test_lifting import WIDE, automaton, byte_automata, vocabularies, wide_automata
 
 
@@ -107,6 +109,149 @@ def test_following_masks_within_a_budget_always_ends_in_time(
     assert fa.accepts(ids) == (shortest <= budget)
 
 
+def random_automaton(rng, num_states, vocab_size, *, is_deterministic):
+    """Edges with anything from one token to nearly all, dead states, several initial ones."""
+    edges = []
+    for source in range(num_states):
+        owner = rng.integers(-1, num_states, vocab_size)
+        for target in range(num_states):
+            tokens = np.flatnonzero(owner == target)
+            if not is_deterministic:
+                tokens = rng.choice(vocab_size, rng.integers(0, vocab_size), replace=False)
+            if rng.random() < 0.5:
+                tokens = tokens[: rng.integers(0, 3)]
+            if rng.random() < 0.7:
+                edges.append((source, target, tokens))
+    return FiniteAutomaton.from_edges(
+        num_states=num_states,
+        vocab_size=vocab_size,
+        initial=[0] if is_deterministic else rng.choice(num_states, 2, replace=False),
+        accepting=rng.choice(num_states, 1),
+        edges=edges,
+    )
+
+
+def mask_by_advancing(fa, states, remaining):
+    """A token is allowed iff a state after it is near enough to acceptance."""
+    distance = MaskTable(fa).distance
+    most = fa.num_states if remaining is None else remaining - 1
+    after = [[distance[s] for s in successors(fa, states, v)] for v in range(fa.vocab_size)]
+    return [any(0 <= steps <= most for steps in found) for found in after]
+
+
+@pytest.mark.parametrize("is_deterministic", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_masks_of_a_batch_are_those_of_the_definition(seed, is_deterministic):
+    rng = np.random.default_rng(seed)
+    vocab_size = int(rng.choice([31, 64, 133, 300]))
+    fa = random_automaton(rng, 5, vocab_size, is_deterministic=is_deterministic)
+    sets = [(state,) for state in range(5)] + [(), (0, 1), (1, 2, 4), (4, 0)]
+    batch, budgets = zip(*((states, budget) for states in sets for budget in BUDGETS))
+    found = unpack(fa.masks(batch, budgets), vocab_size)
+    table = MaskTable(fa)
+    for row, states, budget in zip(found, batch, budgets):
+        assert row.tolist() == mask_by_advancing(fa, states, budget), (states, budget)
+        out = np.full(num_words(vocab_size), 77, dtype=np.uint32)
+        assert (table.mask(states, budget, out) == table.mask(states, budget)).all()
+        assert (unpack(out, vocab_size) == row).all()
+
+
+@pytest.mark.parametrize("room", [0, 100, 1 << 20])
+def test_masks_do_not_depend_on_what_is_written_beforehand(room, monkeypatch):
+    monkeypatch.setattr("pcgcd.automata.masks._SET_BYTES", room)
+    rng = np.random.default_rng(7)
+    fa = random_automaton(rng, 6, 300, is_deterministic=False)
+    for states in [*((state,) for state in range(6)), (0, 3, 5)]:
+        for budget in BUDGETS:
+            found = unpack(mask(fa, states, budget), 300).tolist()
+            assert found == mask_by_advancing(fa, states, budget), (states, budget)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_advancing_follows_every_edge_that_can_still_accept(seed):
+    rng = np.random.default_rng(seed)
+    fa = random_automaton(rng, 5, 40, is_deterministic=bool(seed % 2))
+    distance = MaskTable(fa).distance
+    for states in [*((s,) for s in range(5)), (), (0, 3), (1, 2, 4)]:
+        for token in range(40):
+            after = sorted(s for s in successors(fa, states, token) if distance[s] >= 0)
+            assert fa.advance(states, token) == tuple(after)
+        assert fa.advance(states, 40) == fa.advance(states, -1) == ()
+
+
+def test_many_large_labels_keep_their_tokens():
+    rng = np.random.default_rng(0)
+    sets = [np.flatnonzero(rng.random(1001) < 0.6) for _ in range(19)]
+    edges = [(i, 19, tokens) for i, tokens in enumerate(sets)]
+    fa = FiniteAutomaton.from_edges(
+        num_states=20, vocab_size=1001, initial=0, accepting=[19], edges=edges
+    )
+    for row, tokens in zip(unpack(fa.masks(range(19)), 1001), sets):
+        assert np.flatnonzero(row).tolist() == tokens.tolist()
+
+
+def test_batches_may_be_given_in_many_ways():
+    rng = np.random.default_rng(3)
+    fa = random_automaton(rng, 4, 50, is_deterministic=False)
+    indicator = np.array([[True, False, True, False], [False] * 4, [False, True, True, True]])
+    sets = [(0, 2), (), (1, 2, 3)]
+    expected = fa.masks(sets, 3)
+    mixed = [np.array([0, 2]), [], {1, 2, 3}]
+    for states in (
+        indicator,
+        torch.tensor(indicator),
+        mixed,
+        list(indicator),
+        [[0, 2], (), sets[2]],
+    ):
+        assert (fa.masks(states, 3) == expected).all()
+    singles = fa.masks([(1,), (3,)], [2, None])
+    for states in (np.array([1, 3]), [1, 3], np.array([[1], [3]])):
+        assert (fa.masks(states, np.array([2, 99])) == singles).all()
+    assert fa.masks([], None).shape == (0, 2)
+
+
+def long_string(length):
+    """A letter from a-h at most so many times, then a dot; every state has its own number."""
+    edges = [(s, s + 1, b"abcdefgh") for s in range(length)]
+    edges += [(s, length + 1, b".") for s in range(length + 1)]
+    return automaton(edges, num_states=length + 2, accepting={length + 1})
+
+
+def letters():
+    words = [b"a", b"b", b"ab", b"cab", b"abcdefgh", b".", b"h.", b"hh", b"hh.", b"..", b"x"]
+    singles = [bytes([b]) for b in b"cdefgh"]
+    return Vocabulary.from_bytes([*words, *singles, None], eos_ids=len(words) + len(singles))
+
+
+@pytest.mark.parametrize("length", [30, 2500])
+def test_lazy_masks_of_long_strings_equal_full_ones(length):
+    byte_automaton, vocabulary = long_string(length), letters()
+    full, lazy = MaskTable(lift(byte_automaton, vocabulary)), TokenMasks(byte_automaton, vocabulary)
+    states, lazy_states = full.start(), lazy.start()
+    for token in [2, 3, 4, 0, 7, 3, 8]:
+        for remaining in (None, 1, 2):
+            words = full.mask(states, remaining)
+            assert (words == lazy.mask(lazy_states, remaining)).all()
+        states, lazy_states = full.advance(states, token), lazy.advance(lazy_states, token)
+    assert (full.mask(states) == lazy.mask(lazy_states)).all()
+
+
+@pytest.mark.parametrize("case", ["little room", "templates are taken"])
+def test_lazy_masks_are_the_same_whatever_they_can_share(case, monkeypatch):
+    byte_automaton, vocabulary = long_string(30), letters()
+    if case == "little room":
+        monkeypatch.setattr("pcgcd.automata.lazy_masks._INTERVALS", 1)
+    expected = MaskTable(lift(byte_automaton, vocabulary))
+    borrowed = vocabulary.templates.borrowed() if "taken" in case else nullcontext()
+    lazy = TokenMasks(byte_automaton, vocabulary)
+    states, lazy_states = expected.start(), lazy.start()
+    with borrowed:
+        for token in [2, 0, 3, 7, 6]:
+            assert (expected.mask(states) == lazy.mask(lazy_states)).all()
+            states, lazy_states = expected.advance(states, token), lazy.advance(lazy_states, token)
+
+
 def example():
     """a(bc)* over bytes: from state 1 one may stop."""
     edges = [(0, 1, b"a"), (1, 2, b"b"), (2, 1, b"c")]
@@ -145,12 +290,42 @@ def test_masks_of_single_states_need_no_sequence():
 
 
 @pytest.mark.parametrize("states", [7, -1, (0, 9), (-2, 0)])
-def test_unknown_states_are_refused(states):
+@pytest.mark.parametrize("kind", ["full", "lazy"])
+def test_unknown_states_are_refused(states, kind):
     byte_automaton, vocabulary = example()
-    with pytest.raises(InvalidParameterError, match="states must lie in"):
-        mask(lift(byte_automaton, vocabulary), states)
-    with pytest.raises(InvalidParameterError, match="states must lie in"):
-        TokenMasks(byte_automaton, vocabulary).mask(states)
+    table = TokenMasks(byte_automaton, vocabulary)
+    if kind == "full":
+        table = MaskTable(lift(byte_automaton, vocabulary))
+    out = np.zeros(1, dtype=np.uint32)
+    for action in (
+        lambda: table.mask(states),
+        lambda: table.mask(states, 2, out),
+        lambda: table.masks([states, 0]),
+        lambda: table.advance(states, 0),
+    ):
+        with pytest.raises(InvalidParameterError, match="states must lie in"):
+            action()
+
+
+@pytest.mark.parametrize("kind", ["full", "lazy"])
+def test_arrays_and_budgets_of_other_sizes_are_refused(kind):
+    byte_automaton, vocabulary = example()
+    table = TokenMasks(byte_automaton, vocabulary)
+    if kind == "full":
+        table = MaskTable(lift(byte_automaton, vocabulary))
+    with pytest.raises(VocabularyMismatchError, match="another vocabulary"):
+        table.mask(0, None, np.zeros(2, dtype=np.uint32))
+    with pytest.raises(VocabularyMismatchError, match="another vocabulary"):
+        table.masks([0, 1], None, np.zeros((3, 1), dtype=np.uint32))
+    with pytest.raises(InvalidParameterError, match="remaining"):
+        table.masks([0, 1], [2])
+    assert (table.mask(0, 2**70) == table.mask(0)).all()
+
+
+def test_tables_too_large_to_index_are_refused(monkeypatch):
+    monkeypatch.setattr("pcgcd.automata.masks._MOST_WORDS", 10)
+    with pytest.raises(AutomatonTooLargeError, match="words"):
+        MaskTable(lift(*example()))
 
 
 def test_masks_cannot_be_changed_from_outside():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pcgcd.automata import Vocabulary
 from pcgcd.constraints import (
     Constraint,
     any_text,
@@ -24,7 +27,7 @@ from pcgcd.constraints import (
     regex,
     sql,
 )
-from pcgcd.errors import PcgcdError
+from pcgcd.errors import InvalidParameterError, PcgcdError
 
 SECONDS = 30
 
@@ -32,13 +35,13 @@ SECONDS = 30
 class Call(NamedTuple):
     """A builder and what it is called with."""
 
-    builder: Callable[..., Constraint]
+    builder: Callable[..., Constraint | Vocabulary]
     arguments: tuple[Any, ...]
     options: dict[str, Any]
 
 
 def calls(
-    builder: Callable[..., Constraint], *arguments: Any, **options: Any
+    builder: Callable[..., Constraint | Vocabulary], *arguments: Any, **options: Any
 ) -> st.SearchStrategy[Call]:
     """Calls with arguments drawn from strategies; each option may be left out."""
     return st.builds(
@@ -52,9 +55,19 @@ def calls(
 def attempt(call: Call) -> None:
     """Build, compile and match; our own errors are fine."""
     with suppress(PcgcdError):
-        constraint = call.builder(*call.arguments, **call.options)
-        constraint.matches("")
-        constraint.matches('{"a": [1, "é"]}')
+        made = call.builder(*call.arguments, **call.options)
+        if isinstance(made, Vocabulary):
+            regex("a*").compile(made)
+        else:
+            made.matches("")
+            made.matches('{"a": [1, "é"]}')
+
+
+def composed(least: Any, most: Any, text: Any) -> Constraint:
+    """A constraint made of others."""
+    if not isinstance(text, str):
+        return regex("a?b").repeat(least, most)
+    return (text + regex("a?b").repeat(least, most)) & any_text() | text
 
 
 # -- random input -------------------------------------------------------------------------------
@@ -149,7 +162,7 @@ FORMATS = ["date", "time", "date-time", "email", "uuid", "ipv4", "ipv6", "hostna
 def schemas_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     lists = st.lists(inner, min_size=1, max_size=3)
     named = st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3)
-    count = st.integers(0, 5)
+    few = st.integers(0, 5)
     number = st.one_of(st.integers(-20, 200), st.floats(-9, 9))
     likely = {
         "type": st.one_of(st.sampled_from(TYPES), st.lists(st.sampled_from(TYPES), max_size=3)),
@@ -168,7 +181,7 @@ def schemas_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         **dict.fromkeys(["prefixItems", "anyOf", "oneOf", "allOf"], lists),
         **dict.fromkeys(
             ["minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength"],
-            count,
+            few,
         ),
         **dict.fromkeys(["minimum", "maximum", "exclusiveMinimum", "multipleOf"], number),
     }
@@ -197,12 +210,16 @@ TABLES = st.dictionaries(
     max_size=2,
 )
 COUNTS = st.one_of(st.integers(-2, 30), st.none(), JUNK)
+BYTE_LISTS = st.one_of(st.lists(st.one_of(st.binary(max_size=3), st.none()), max_size=6), JUNK)
+IDS = st.one_of(st.integers(-1, 6), st.lists(st.integers(-1, 6), max_size=2), JUNK)
 
 CALLS = {
     "regex": calls(regex, PATTERNS, flags=st.integers(0, 511)),
-    "regex, any value": calls(regex, JUNK, flags=st.integers()),
+    "regex, any value": calls(regex, st.one_of(st.just("a"), JUNK), flags=JUNK),
     "grammar": calls(grammar, GRAMMARS, max_depth=st.integers(0, 6)),
-    "grammar, any value": calls(grammar, JUNK, start=JUNK, max_depth=JUNK),
+    "grammar, any value": calls(
+        grammar, st.one_of(st.just('start: "a"'), JUNK), start=JUNK, max_depth=JUNK
+    ),
     "json_schema": calls(
         json_schema,
         SCHEMAS,
@@ -218,8 +235,22 @@ CALLS = {
         bans=st.lists(NAMES, max_size=2),
         ends_with=st.one_of(NAMES, st.none()),
     ),
-    "keywords, any value": calls(keywords, JUNK, inflect=st.just(False), bans=JUNK, counts=JUNK),
+    "keywords, any value": calls(
+        keywords,
+        st.one_of(st.just(["dog"]), JUNK),
+        inflect=st.just(False),
+        **dict.fromkeys(["bans", "counts", "ends_with", "case", "order"], JUNK),
+        **dict.fromkeys(["alphabet", "state_limit"], JUNK),
+    ),
     "sql": calls(sql, st.one_of(TABLES, JUNK), max_depth=st.integers(-1, 1)),
+    "sql, any value": calls(
+        sql,
+        st.one_of(st.just({"t": ["x"]}), JUNK),
+        **dict.fromkeys(["max_depth", "aliases", "max_spaces", "state_limit"], JUNK),
+    ),
+    "composition": calls(composed, COUNTS, COUNTS, JUNK),
+    "vocabulary": calls(Vocabulary.from_bytes, BYTE_LISTS, IDS, logits_size=COUNTS),
+    "tokenizer": calls(Vocabulary.from_tokenizer, JUNK, eos_ids=IDS, logits_size=COUNTS),
     "any_text": calls(any_text, COUNTS, COUNTS, alphabet=JUNK),
     "length": calls(length, COUNTS, COUNTS, unit=st.sampled_from(["characters", "bytes", "?"])),
     "choice": calls(choice, JUNK),
@@ -258,7 +289,7 @@ def alarm(seconds: int) -> Iterator[None]:
 @pytest.mark.parametrize("name", CALLS)
 def test_ten_thousand_calls_answer_or_raise_our_errors(name: str) -> None:
     @given(CALLS[name])
-    @settings(max_examples=750)
+    @settings(max_examples=600)
     def check(call: Call) -> None:
         with alarm(SECONDS):
             attempt(call)
@@ -320,6 +351,86 @@ def test_hurtful_schemas_answer_or_raise_our_errors(name: str, order: str) -> No
     attempt(Call(json_schema, (HURTFUL_SCHEMAS[name],), {"order": order}))
 
 
+HURTFUL_PATTERNS = {
+    "conditions in nested repeats": r"(?:(?:\b\w*){1,20}){1,20}",
+    "conditions in large repeats": r"(?:(?:\b.){1,100}x?){1,100}",
+    "conditions beside each other": r"(?:\b|a|\B)" * 2000,
+    "lines in large repeats": r"(?m:(?:^.*$\n?){1,200})",
+    "loops with conditions": r"(?:.*\b.*){600}",
+    "repeats in repeats": "((((a{10}){10}){10}){10}){10}",
+    "deep repeats": "(?:" * 99 + "a{0,2}" + "){0,2}" * 99,
+    "the deepest groups": "(" * 100 + "a" + "*)" * 100,
+    "too deep groups": "(" * 5000 + "a" + ")" * 5000,
+    "ambiguous loops": "((a*)*)*b",
+    "equal options": "(a|a)*" * 200,
+    "options in a row": "(?:a?b?c?){3000}",
+    "many deterministic states": "(.*a.{12}|.*b.{13}){2}",
+    "too many deterministic states": ".*a.{2000}",
+    "a long list": "|".join(f"{i}x*" for i in range(8000)),
+    "a wide class": "[" + "".join(chr(0x100 + 2 * i) for i in range(20_000)) + "]{1,500}",
+    "letters of any case": "(?i)(?:straße|ß|ſ|\u212a)+" * 1000,
+    "empty groups": "(){1000000}" * 1000,
+    "the largest count": "a{4294967294}",
+    "a larger count": "a{99999999999999999999}",
+}
+
+
+@pytest.mark.parametrize("name", HURTFUL_PATTERNS)
+def test_hurtful_patterns_answer_or_raise_our_errors(name: str) -> None:
+    attempt(Call(regex, (HURTFUL_PATTERNS[name],), {}))
+
+
+SUM = 'start: start "+" start | "(" start ")" | /[0-9]+/'
+HURTFUL_GRAMMARS = {
+    "a large depth": SUM,
+    "a long chain": "\n".join(f'r{i}: "a" r{i + 1} "b"' for i in range(3000)) + '\nr3000: "c"',
+    "a long circle": "\n".join(f'r{i}: "a" r{(i + 1) % 300} "b" | "c"' for i in range(300)),
+    "rules that double": "\n".join(f"r{i}: r{i + 1} r{i + 1}" for i in range(40)) + '\nr40: "b"?',
+    "all use all": "\n".join(
+        f"r{i}: " + " | ".join(f'"a" r{j}' for j in range(30)) + ' | "c"' for i in range(30)
+    ),
+    "deep groups": "start: " + "(" * 5000 + '"a"' + ")" * 5000,
+    "repeats in repeats": "start: " + "(" * 50 + '"a"' + ")~0..9" * 50,
+    "a huge repeat": 'start: "a"~1..999999999',
+    "a huge pattern": "start: /((a{1,999}b?){1,999}c?){1,999}/",
+    "nothing but itself": "start: start start |",
+    "everything ignored": 'start: "a"*\n%ignore /(.|\\n)*/',
+}
+
+
+@pytest.mark.parametrize("name", HURTFUL_GRAMMARS)
+@pytest.mark.parametrize("max_depth", [4, 1000])
+def test_hurtful_grammars_answer_or_raise_our_errors(name: str, max_depth: int) -> None:
+    text = HURTFUL_GRAMMARS[name]
+    start = "start" if text.startswith("start") else "r0"
+    attempt(Call(grammar, (text,), {"start": start, "max_depth": max_depth}))
+
+
+def test_endless_lists_are_refused() -> None:
+    endless = (f"word{i}" for i in count())
+    for call in (
+        Call(choice, (endless,), {}),
+        Call(keywords, (endless,), {"inflect": False}),
+        Call(keywords, (["dog"],), {"bans": endless, "inflect": False}),
+        Call(sql, ({"t": endless},), {}),
+        Call(sql, ({"t": ["x"]},), {"aliases": endless}),
+    ):
+        with pytest.raises(InvalidParameterError, match="more were given"):
+            call.builder(*call.arguments, **call.options)
+
+
+def test_compositions_that_double_answer_or_raise_our_errors() -> None:
+    steps: list[Callable[[Constraint], Constraint]] = [
+        lambda c: c + c,
+        lambda c: c | (c + "x"),
+        lambda c: c & (c + regex("x?")),
+        lambda c: c.repeat(0, 2),
+    ]
+    for step in steps:
+        attempt(Call(partial(nested, 60, step, regex("a?")), (), {}))
+    attempt(Call(partial(nested, 3000, lambda c: (c + "a").star() | "b", literal("x")), (), {}))
+
+
 def test_hurtful_json_text_raises_our_error() -> None:
     for text in ("[" * 100_000, '{"a":' * 100_000, "1" * 5000, '{"type": "nul'):
         attempt(Call(json_schema, (text,), {}))
@@ -333,5 +444,7 @@ def test_hurtful_lists_answer_or_raise_our_errors() -> None:
     attempt(Call(sql, ({"t": ["x"]},), {"max_depth": 10**9}))
     attempt(Call(choice, ([f"option {i}" for i in range(20_000)],), {}))
     attempt(Call(not_containing, tuple(many), {"ignore_case": True}))
+    attempt(Call(not_containing, ("a" * 100_000,), {}))
+    attempt(Call(keywords, (["dog"],), {"ends_with": "".join(map(chr, range(0x100, 0x9000)))}))
     attempt(Call(any_text, (10**12,), {}))
     attempt(Call(length, (0, 10**12), {"unit": "bytes"}))

@@ -223,6 +223,41 @@ def test_free_values_end_at_free_depth():
     assert constraint.matches('{"a": [[1]]}')
 
 
+def test_free_values_of_small_schemas_are_nested_deeper():
+    deep = '{"z": {"y": [{"x": [1]}]}}'
+    assert json_schema({"properties": {"a": {}}}).matches(deep)
+    assert not json_schema({"properties": {"a": {}}}, free_depth=2).matches(deep)
+
+
+@pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07", "2020-12"])
+def test_what_stands_beside_a_reference_counts_as_in_jsonschema(draft):
+    before = f"http://json-schema.org/{draft}/schema#"
+    schema = {
+        "$schema": before if "draft" in draft else f"https://json-schema.org/draft/{draft}/schema",
+        "definitions": {"o": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+        "properties": {"m": {"$ref": "#/definitions/o", "additionalProperties": False}},
+    }
+    kind = pytest.importorskip("jsonschema.validators").validator_for(schema)
+    constraint, validator = json_schema(schema), kind(schema)
+    for value in ({"m": {"a": 1}}, {"m": {}}, {"m": 1}, {"m": {"a": "x"}}):
+        assert constraint.matches(json.dumps(value)) == validator.is_valid(value)
+
+
+def test_overlapping_alternatives_may_contain_the_whole():
+    schema = {
+        "$ref": "#/$defs/rule",
+        "$defs": {
+            "leaf": {"type": "object", "properties": {"in": {"$ref": "#/$defs/rule"}}},
+            "node": {"$ref": "#/$defs/leaf", "required": ["in"]},
+            "rule": {"oneOf": [{"$ref": "#/$defs/leaf"}, {"$ref": "#/$defs/node"}]},
+        },
+    }
+    kind = pytest.importorskip("jsonschema.validators").validator_for(schema)
+    constraint, validator = json_schema(schema), kind(schema)
+    for value in ({}, {"x": 1}, {"in": 1}, {"in": {}}, {"in": {"in": {}}}):
+        assert constraint.matches(json.dumps(value)) == validator.is_valid(value)
+
+
 def test_longer_strings_than_are_counted_are_left_out():
     constraint = json_schema({"type": "string", "maxLength": 1000}, max_length=10)
     assert constraint.matches(json.dumps("x" * 10))

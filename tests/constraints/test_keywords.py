@@ -17,7 +17,12 @@ from hypothesis import strategies as st
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.constraints.keywords import keywords
 from pcgcd.constraints.letters import is_letter
-from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
+from pcgcd.errors import (
+    AutomatonTooLargeError,
+    EmptyLanguageError,
+    InvalidParameterError,
+    MissingDependencyError,
+)
 
 DATA = Path(os.environ.get("PCGCD_DATA", "../shared/data")) / "commongen" / "dev.jsonl"
 LETTERS = "a-zA-Zªµº\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u07ff\u1e00-\u1fff"
@@ -261,7 +266,7 @@ def test_without_lemminflect_inflections_are_refused_and_the_rest_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "lemminflect", None)
-    with pytest.raises(InvalidParameterError, match="pip install lemminflect"):
+    with pytest.raises(MissingDependencyError, match="pip install lemminflect"):
         keywords(["dog"])
     assert "dog" in accepted(["dog"], inflect=False)
 

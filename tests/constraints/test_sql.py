@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pcgcd.automata import FiniteAutomaton
@@ -16,6 +14,7 @@ from pcgcd.automata.expressions import Embedded
 from pcgcd.constraints.sql import sql
 from pcgcd.constraints.sql.lexical import RESERVED, spellings
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
+from pcgcd.testing.walks import RandomWalks
 
 PETS = {
     "Student": ["StuID", "LName", "Age"],
@@ -51,49 +50,14 @@ def is_syntax_error(error: sqlite3.Error) -> bool:
     return any(sign in str(error) for sign in ("syntax", "incomplete", "unrecognized token"))
 
 
-class Sampler:
-    """Random words of an automaton: a random walk, then the shortest way to an end."""
-
-    def __init__(self, automaton: FiniteAutomaton, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.labels = automaton.labels
-        self.edges: list[list[tuple[int, int]]] = [[] for _ in range(automaton.num_states)]
-        before: list[list[int]] = [[] for _ in range(automaton.num_states)]
-        for source, target, label in zip(
-            automaton.source.tolist(), automaton.target.tolist(), automaton.label.tolist()
-        ):
-            self.edges[source].append((target, label))
-            before[target].append(source)
-        self.start = int(np.flatnonzero(automaton.initial_mask)[0])
-        reached = np.flatnonzero(automaton.accepting_mask).tolist()
-        self.distance = dict.fromkeys(reached, 0)
-        for state in reached:
-            for other in before[state]:
-                if other not in self.distance:
-                    self.distance[other] = self.distance[state] + 1
-                    reached.append(other)
-
-    def word(self, length: int) -> bytes:
-        state, result = self.start, bytearray()
-        while len(result) < length or self.distance[state]:
-            choices = self.edges[state]
-            if len(result) >= length:
-                choices = [e for e in choices if self.distance[e[0]] < self.distance[state]]
-            if not choices:
-                break
-            state, label = self.random.choice(choices)
-            result.append(self.random.choice(self.labels.tokens(label).tolist()))
-        return bytes(result)
-
-
 @pytest.mark.parametrize("tables", [PETS, ODD], ids=["plain names", "odd names"])
 @pytest.mark.parametrize("options", [{}, {"max_depth": 0, "max_spaces": None}], ids=str)
 def test_every_sampled_query_parses(tables: dict[str, list[str]], options: dict[str, Any]) -> None:
     connection = connection_of(tables)
-    sampler = Sampler(automaton_of(connection, **options), seed=1)
+    walks = RandomWalks(automaton_of(connection, **options), seed=1)
     prepared, wrong = 0, []
     for _ in range(800):
-        query = sampler.word(sampler.random.randrange(300)).decode()
+        query = bytes(walks.word(walks.random.randrange(300))).decode()
         try:
             connection.execute(f"EXPLAIN {query}").close()
             prepared += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pcgcd import FiniteAutomaton
-from pcgcd.demo import CHARACTERS, integer_object
+from pcgcd.demo.exact import CHARACTERS, integer_object
 
 JSON_NAMES = list(CHARACTERS)
 

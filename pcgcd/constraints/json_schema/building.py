@@ -98,6 +98,11 @@ class Builder:
         self._orders: dict[Formula, tuple[str, ...]] = {}
         self._level = 0
 
+    @property
+    def has_free_values(self) -> bool:
+        """Whether what was built has values of which nothing is known."""
+        return bool(self._free)
+
     def value(self, formula: Formula, depth: int) -> Expression:
         """The texts of all values for which a formula holds.
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from pcgcd.constraints.json_schema.plain import check_plain
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 __all__ = ["Document", "Place"]
 
-_MAX_NESTING = 200
-_MAX_VALUES = 300_000
 _DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples", "example"})
 
 
@@ -62,6 +61,7 @@ class Document:
             raise InvalidParameterError(
                 f"a JSON schema is an object or a boolean, but {type(root).__name__} was given"
             )
+        check_plain(root)
         self._places: dict[str, Place] = {}
         self._resources: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
@@ -153,23 +153,15 @@ class Document:
         return self._place(pointer, value, base)
 
     def _index(self, root: Any) -> None:
-        """Find all names, without recursion, and refuse what is too deep or too large."""
-        stack: list[tuple[Any, str, str, int]] = [(root, "#", self.root.base, 0)]
-        count = 0
+        """Find all names, without recursion."""
+        stack: list[tuple[Any, str, str]] = [(root, "#", self.root.base)]
         while stack:
-            value, pointer, base, depth = stack.pop()
-            count += 1
-            if depth > _MAX_NESTING or count > _MAX_VALUES:
-                raise UnsupportedConstraintError(
-                    f"the schema is nested deeper than {_MAX_NESTING} or has more than "
-                    f"{_MAX_VALUES:,} values, at {pointer[:200]}; make it smaller, for instance "
-                    f"by '$ref'"
-                )
+            value, pointer, base = stack.pop()
             if isinstance(value, dict):
                 base = self._name(value, pointer, base)
             for token, item in _items(value):
                 if isinstance(item, dict | list):
-                    stack.append((item, f"{pointer}/{_escape(str(token))}", base, depth + 1))
+                    stack.append((item, f"{pointer}/{_escape(str(token))}", base))
 
     def _name(self, schema: dict[str, Any], pointer: str, base: str) -> str:
         inner = _base(schema, base)

@@ -57,6 +57,8 @@ __all__ = ["Reader"]
 
 _MAX_DEPTH = 60
 _MAX_OPTIONS = 1_000
+# Up to this draft, what stands beside "$ref" says nothing.
+_LAST_LONE_REFERENCE = 7
 _TYPES = (*KINDS, "integer")
 _OWN = {
     "string": STRING_KEYWORDS,
@@ -80,6 +82,10 @@ _IN_PLACE = (
 Options = list[Any]
 
 
+class _CircleError(UnsupportedConstraintError):
+    """A schema is needed to read itself."""
+
+
 class Reader:
     """Reads a document.
 
@@ -97,6 +103,7 @@ class Reader:
         self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
         self._active: dict[tuple[Formula, str], None] = {}
         self._possible: dict[Formula, bool] = {}
+        self._glances = 0
 
     def options(self, formula: Formula, kind: str) -> tuple[Any, ...]:
         """The alternatives of a formula on values of a type; none if it cannot hold."""
@@ -106,7 +113,7 @@ class Reader:
             return known
         if key in self._active:
             place = formula.place.pointer if isinstance(formula, Holds) else "#"
-            raise UnsupportedConstraintError(
+            raise _CircleError(
                 f"the schema at {place} refers to itself without any object or array in between, "
                 f"so it says nothing; remove the circle of '$ref'"
             )
@@ -178,7 +185,14 @@ class Reader:
         """Whether there are alternatives; circles and depth count as yes."""
         if (formula, kind) in self._active or len(self._active) > _MAX_DEPTH // 2:
             return True
-        return bool(self.options(formula, kind))
+        self._glances += 1
+        try:
+            return bool(self.options(formula, kind))
+        except _CircleError:
+            # A value inside is combined with the schema that is just being read.
+            return True
+        finally:
+            self._glances -= 1
 
     def _feasible(self, spec: Any) -> bool:
         if isinstance(spec, ObjectSpec):
@@ -245,12 +259,16 @@ class Reader:
             return [TOP[kind]] if schema == positive else []
         result: Options = [TOP[kind]] if positive else []
         keywords = ("type", "const", "enum", *_OWN.get(kind, ()), *_IN_PLACE)
+        if self.document.draft <= _LAST_LONE_REFERENCE and isinstance(schema.get("$ref"), str):
+            keywords = ("$ref",)
         for keyword in keywords:
             if keyword not in schema:
                 continue
             try:
                 options = self._keyword(place, keyword, kind, positive)
             except UnsupportedConstraintError as error:
+                if self._glances and isinstance(error, _CircleError):
+                    raise
                 self.drop(place, keyword, error)
                 options = [TOP[kind]]
             result = self._meet(result, options, formula) if positive else [*result, *options]

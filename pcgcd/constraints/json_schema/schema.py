@@ -43,6 +43,8 @@ _RUNGS = (
     _Rung(2, 0, 16, False),
 )
 _ENOUGH, _MOST = 100_000, 200_000
+# How many states there may be if free values are nested so many levels deeper.
+_DEEPER = {4: 8_000, 3: 8_000, 2: 20_000, 1: 20_000}
 # The states that a counted character needs, and those that all of them may have, with and without
 # escapes by number.
 _STATES = {True: (21, 60_000), False: (9, _ENOUGH)}
@@ -84,7 +86,7 @@ def json_schema(
             on purpose are one level deeper.
         max_length: How far characters are counted; a larger ``maxLength`` is taken as this, and a
             ``maxItems`` that would need too many states is lowered too. All three limits are by
-            default as large as keeps the automaton moderate (6, 2 and 4096 if they can be).
+            default as large as keeps the automaton moderate (6, 2 to 6 and 4096 if they can be).
         strict: Raise on what cannot be honoured. Otherwise accept more than the schema says, and
             list what was left out in ``dropped``.
 
@@ -118,7 +120,7 @@ def json_schema(
     def whole(builder: Builder) -> Expression:
         return builder.value(holds(document.root), builder.style.max_depth)
 
-    value = largest(reader, style, limits, whole)
+    value = largest(reader, style, limits, whole, deepen=True)
     if value == NOTHING:
         raise EmptyLanguageError("no JSON value satisfies the schema")
     outside = style.layout.outside
@@ -127,9 +129,22 @@ def json_schema(
 
 
 def largest(
-    reader: Reader, style: Style, limits: Limits, build: Callable[[Builder], Expression]
+    reader: Reader,
+    style: Style,
+    limits: Limits,
+    build: Callable[[Builder], Expression],
+    *,
+    deepen: bool = False,
 ) -> Expression:
-    """What is built within the widest limits that keep the automaton moderate."""
+    """What is built within the widest limits that keep the automaton moderate.
+
+    Args:
+        reader: The schema.
+        style: How values are written.
+        limits: What was asked for.
+        build: Makes the expression.
+        deepen: Whether free values are nested deeper still, where that leaves few states.
+    """
     for name, value in zip(limits._fields, limits, strict=True):
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and not (whole and 0 <= value <= 100_000):
@@ -138,11 +153,29 @@ def largest(
             )
     failure = AutomatonTooLargeError("the schema needs too many states")
     for candidate in _styles(reader.document, style, limits):
+        builder = Builder(reader, candidate)
         try:
-            return build(Builder(reader, candidate))
+            built = build(builder)
         except AutomatonTooLargeError as error:
             failure = error
+            continue
+        if deepen and limits.free_depth is None and builder.has_free_values:
+            return _deeper(reader, candidate, built, build)
+        return built
     raise failure
+
+
+def _deeper(
+    reader: Reader, style: Style, built: Expression, build: Callable[[Builder], Expression]
+) -> Expression:
+    """With free values as deep as leaves the automaton small: each level at most doubles it."""
+    levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
+    if not levels:
+        return built
+    try:
+        return build(Builder(reader, replace(style, free_depth=style.free_depth + levels)))
+    except AutomatonTooLargeError:
+        return built
 
 
 def _styles(document: Document, style: Style, limits: Limits) -> Iterator[Style]:

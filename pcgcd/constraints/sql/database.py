@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from pcgcd.constraints.checks import at_most
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Database", "Schema", "read_schema"]
+__all__ = ["Database", "Schema", "aliases_of", "read_schema"]
 
 Database = str | PathLike[str] | sqlite3.Connection | Mapping[str, Iterable[str]]
 
@@ -59,6 +60,16 @@ def read_schema(database: Database) -> Schema:
     return Schema(tables)
 
 
+def aliases_of(names: Iterable[str]) -> tuple[str, ...]:
+    """What tables may be called, once each name has been looked at."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidParameterError(f"aliases must be a list of names, but {names!r:.60} was given")
+    found = at_most(names, "aliases")
+    for name in found:
+        _check_name(name)
+    return found
+
+
 def _from_file(path: Path) -> dict[str, tuple[str, ...]]:
     if not path.is_file():
         raise InvalidParameterError(f"there is no database file at {str(path)!r}; check the path")
@@ -99,18 +110,18 @@ def _column_names(table: object, names: Iterable[str]) -> tuple[str, ...]:
         raise InvalidParameterError(
             f"the columns of table {table!r} must be a list of names, but {names!r} was given"
         )
-    return tuple(names)
+    return at_most(names, "columns of a table")
 
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name or "\x00" in name:
         raise InvalidParameterError(
-            f"names of tables and columns are strings with at least one character and no NUL, "
+            f"names of tables, columns and aliases are strings of at least one character, no NUL, "
             f"but {name!r} was found"
         )
     try:
         name.encode()
     except UnicodeEncodeError as error:
         raise InvalidParameterError(
-            f"names of tables and columns must be in UTF-8, but {name!r} is not"
+            f"names of tables, columns and aliases must be in UTF-8, but {name!r} is not"
         ) from error

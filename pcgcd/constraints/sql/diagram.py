@@ -7,12 +7,10 @@ would have to be written twice at every level.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.labels import Labels
+from pcgcd.automata.byte_edges import byte_automaton
 from pcgcd.constraints.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError
 
@@ -48,7 +46,7 @@ class Diagram:
         """The automaton from one state to another, without edges that read nothing."""
         number = {start: 0}
         waiting = [start]
-        edges: dict[tuple[int, int], int] = {}
+        edges = []
         accepting = []
         for state in waiting:
             source = number[state]
@@ -61,20 +59,8 @@ class Diagram:
                             raise self._too_large()
                         number[target] = len(number)
                         waiting.append(target)
-                    key = (source, number[target])
-                    edges[key] = edges.get(key, 0) | mask
-        masks = {mask: i for i, mask in enumerate(dict.fromkeys(edges.values()))}
-        _, labels = Labels.from_token_sets([_members(mask) for mask in masks], 256)
-        pairs = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
-        return FiniteAutomaton(
-            num_states=len(number),
-            source=_frozen(pairs[:, 0]),
-            target=_frozen(pairs[:, 1]),
-            label=_frozen(np.array([masks[mask] for mask in edges.values()], dtype=np.int64)),
-            labels=labels,
-            initial_mask=_frozen(np.arange(len(number)) == 0),
-            accepting_mask=_frozen(np.isin(np.arange(len(number)), accepting)),
-        )
+                    edges.append((source, number[target], mask))
+        return byte_automaton(len(number), edges, accepting)
 
     def _too_large(self) -> AutomatonTooLargeError:
         return AutomatonTooLargeError(
@@ -185,14 +171,3 @@ def repeated(part: Part, separator: Part | None = None) -> Part:
 
 def _mask(members: Iterable[int]) -> int:
     return sum(1 << member for member in set(members))
-
-
-def _members(mask: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    bits = np.frombuffer(mask.to_bytes(32, "little"), dtype=np.uint8)
-    return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-
-
-def _frozen(array: Any) -> Any:
-    result = np.ascontiguousarray(array)
-    result.flags.writeable = False
-    return result

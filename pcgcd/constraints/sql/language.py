@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from pcgcd.automata.expressions import Embedded
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.sql.database import Database, read_schema
+from pcgcd.constraints.checks import check_whole_number
+from pcgcd.constraints.sql.database import Database, aliases_of, read_schema
 from pcgcd.constraints.sql.diagram import Diagram
 from pcgcd.constraints.sql.lexical import Lexicon
 from pcgcd.constraints.sql.select import query
-from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
+from pcgcd.errors import AutomatonTooLargeError
 
 __all__ = ["sql"]
 
+_MAX_DEPTH = 20
+_MAX_SPACES = 100
 _ALIASES = tuple(f"T{i}" for i in range(1, 10))
 
 
@@ -39,11 +42,15 @@ def sql(
 
     Args:
         database: The path of an SQLite file, a connection, or a mapping from tables to columns.
-        max_depth: How many sub-queries may be inside one another. Each level adds about as many
-            states as two queries without sub-queries have.
+        max_depth: How many sub-queries may be inside one another, at most 20. Each level adds
+            about as many states as two queries without sub-queries have.
         aliases: What tables may be called in a query.
-        max_spaces: How many blanks may stand together (None: any number).
+        max_spaces: How many blanks may stand together, at most 100 (None: any number).
         state_limit: Raise rather than build an automaton with more states.
+
+    Raises:
+        InvalidParameterError: An argument is out of range, or the database cannot be read.
+        AutomatonTooLargeError: The limit of states was passed.
 
     >>> pets = sql({"pet": ["name", "age"], "owner": ["id", "name"]}, max_depth=0)
     >>> pets.matches("SELECT name FROM pet WHERE age > 3 ORDER BY age DESC LIMIT 1;")
@@ -51,15 +58,12 @@ def sql(
     >>> pets.matches("SELECT colour FROM pet"), pets.matches("DROP TABLE pet")
     (False, False)
     """
-    if not 0 <= max_depth <= 20:
-        raise InvalidParameterError(f"max_depth must lie in 0..20, but it is {max_depth}")
-    if max_spaces is not None and not 1 <= max_spaces <= 100:
-        raise InvalidParameterError(
-            f"max_spaces must lie in 1..100, or be None for any number, but it is {max_spaces}"
-        )
+    check_whole_number("max_depth", max_depth, most=_MAX_DEPTH)
+    if max_spaces is not None:
+        check_whole_number("max_spaces", max_spaces, least=1, most=_MAX_SPACES)
+    check_whole_number("state_limit", state_limit, least=1)
     schema = read_schema(database)
-    if isinstance(aliases, str) or not all(isinstance(a, str) and a for a in aliases):
-        raise InvalidParameterError(f"aliases must be a list of names, but {aliases!r} was given")
+    called = aliases_of(aliases)
     letters = sum(len(name) for table, names in schema.tables.items() for name in (table, *names))
     if letters > state_limit:
         raise AutomatonTooLargeError(
@@ -68,7 +72,7 @@ def sql(
         )
     diagram = Diagram(state_limit)
     start = diagram.state()
-    end = query(Lexicon(schema, tuple(aliases), max_spaces), max_depth)(diagram, start)
+    end = query(Lexicon(schema, called, max_spaces), max_depth)(diagram, start)
     automaton = diagram.automaton(start, end)
     tables = ", ".join(schema.tables)
     return Constraint(Embedded(automaton), f"sql({tables})")

@@ -1,0 +1,153 @@
+"""``pcgcd generate``: texts of a language model that satisfy a constraint within a budget."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcgcd.cli.constraints import add_constraint_options, read_constraint
+from pcgcd.errors import InvalidParameterError
+
+if TYPE_CHECKING:
+    from pcgcd.decoding import Generation
+    from pcgcd.hmm import HMM, MonarchHMM
+    from pcgcd.lm import TransformersLM
+
+__all__ = ["add_options", "read_hmm", "read_model", "run"]
+
+_METHODS = ("pgcd", "gcd", "lcd", "unconstrained", "rejection")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All options of the command."""
+    add_constraint_options(parser)
+    what = parser.add_argument_group("what to generate")
+    what.add_argument("--prompt", required=True, metavar="TEXT", help="what the text follows")
+    what.add_argument("--chat", action="store_true", help="send the prompt as a chat message")
+    what.add_argument(
+        "--budget", type=int, default=128, help="the largest number of tokens (%(default)s)"
+    )
+    what.add_argument("--stop", action="append", metavar="TEXT", help="end the text here; repeat")
+    how = parser.add_argument_group("how")
+    how.add_argument("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
+    how.add_argument("--particles", type=int, default=8, help="the number of texts (%(default)s)")
+    how.add_argument("--model", help="a model's folder or hub id; without it, the default model")
+    how.add_argument("--hmm", help="an HMM's folder or hub id, for pgcd")
+    how.add_argument("--w", type=float, default=0.5, help="weight of the model (%(default)s)")
+    how.add_argument(
+        "--potential",
+        choices=["pgcd", "prefix", "local", "terminal"],
+        help="what rates unfinished texts; by default what goes with the method",
+    )
+    how.add_argument(
+        "--plain", action="store_true", help="independent samples: do not resample particles"
+    )
+    how.add_argument(
+        "--resampling",
+        choices=["systematic", "stratified", "residual", "multinomial"],
+        default="systematic",
+        help="(%(default)s)",
+    )
+    how.add_argument("--ess-threshold", type=float, default=0.5, help="(%(default)s)")
+    how.add_argument("--temperature", type=float, default=1.0, help="(%(default)s)")
+    how.add_argument("--top-k", type=int, help="keep the k most likely tokens")
+    how.add_argument("--top-p", type=float, help="keep tokens of this total probability")
+    how.add_argument("--seed", type=int, help="the same seed gives the same texts")
+    how.add_argument("--cache", type=Path, help="folder in which compiled automata are kept")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def read_model(name: str | None) -> TransformersLM:
+    """The language model of that name, or the default one."""
+    from pcgcd.lm import TransformersLM, default_model
+
+    if name is None:
+        return default_model()
+    try:
+        return TransformersLM.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InvalidParameterError(
+            f"no language model could be read from {name!r}: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def read_hmm(name: str) -> HMM | MonarchHMM:
+    """The HMM in that folder."""
+    from pcgcd.hmm import load_hmm
+
+    return load_hmm(name)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Generate and print."""
+    constraint = read_constraint(arguments)
+    if arguments.method == "pgcd" and arguments.hmm is None:
+        raise InvalidParameterError(
+            "P-GCD needs an HMM distilled from the model: give --hmm, or use --method gcd, which "
+            "needs none"
+        )
+    hmm = None if arguments.hmm is None else read_hmm(arguments.hmm)
+    lm = read_model(arguments.model)
+    from pcgcd.decoding import generate
+
+    prompt = arguments.prompt
+    result = generate(
+        lm,
+        constraint,
+        prompt=[{"role": "user", "content": prompt}] if arguments.chat else prompt,
+        budget=arguments.budget,
+        particles=arguments.particles,
+        method=arguments.method,
+        hmm=hmm,
+        w=arguments.w,
+        potential=arguments.potential,
+        smc=not arguments.plain,
+        resampling=arguments.resampling,
+        ess_threshold=arguments.ess_threshold,
+        temperature=arguments.temperature,
+        top_k=arguments.top_k,
+        top_p=arguments.top_p,
+        stop=arguments.stop,
+        seed=arguments.seed,
+        progress=not arguments.json,
+        cache=arguments.cache,
+    )
+    if arguments.json:
+        print(json.dumps(result.to_dict(), allow_nan=False))
+    else:
+        _print_table(result)
+
+
+def _print_table(result: Generation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"{result.method}: {len(result)} texts")
+    table.add_column("weight", justify="right")
+    table.add_column("valid")
+    table.add_column("tokens", justify="right")
+    table.add_column("text", overflow="fold")
+    order = sorted(range(len(result)), key=lambda i: -result.weights[i])
+    for i in order:
+        table.add_row(
+            f"{result.weights[i]:.3f}",
+            "yes" if result.satisfied[i] else "no",
+            str(len(result.token_ids[i])),
+            Text(result.texts[i]),
+        )
+    console = Console()
+    console.print(table)
+    facts = [
+        f"log evidence {result.log_evidence:.3f}",
+        f"effective sample size {result.effective_sample_size:.2f}",
+    ]
+    if result.acceptance_rate is not None:
+        facts.append(f"acceptance rate {result.acceptance_rate:.4f}")
+    steps = max((len(ids) for ids in result.token_ids), default=0)
+    if steps:
+        facts.append(f"{1000 * (result.seconds + result.model_seconds) / steps:.0f} ms per token")
+        facts.append(f"of which the model {1000 * result.model_seconds / steps:.0f}")
+    console.print(", ".join(facts), soft_wrap=True)

@@ -1,0 +1,59 @@
+"""Decoding: proposals, potentials, sequential Monte Carlo, and ``generate``."""
+
+from __future__ import annotations
+
+from pcgcd.decoding.generation import Generator, Stream, generate
+from pcgcd.decoding.population import Population, extend, resample
+from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
+from pcgcd.decoding.prefixes import NextStep, Prefixes
+from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Unconstrained
+from pcgcd.decoding.randomness import Draw, Randomness
+from pcgcd.decoding.requests import METHODS, Request
+from pcgcd.decoding.resampling import (
+    RESAMPLERS,
+    effective_sample_size,
+    multinomial,
+    residual,
+    stratified,
+    systematic,
+)
+from pcgcd.decoding.results import Generation
+from pcgcd.decoding.smc import SMC, Step, Task
+from pcgcd.decoding.tracking import AutomatonState
+from pcgcd.decoding.transforms import Sharpening
+
+__all__ = [
+    "GCD",
+    "LCD",
+    "METHODS",
+    "PGCD",
+    "RESAMPLERS",
+    "SMC",
+    "AutomatonState",
+    "Draw",
+    "Generation",
+    "Generator",
+    "LookAhead",
+    "NextStep",
+    "Population",
+    "Potential",
+    "PrefixValidity",
+    "Prefixes",
+    "Proposal",
+    "Randomness",
+    "Request",
+    "Sharpening",
+    "Step",
+    "Stream",
+    "Task",
+    "Terminal",
+    "Unconstrained",
+    "effective_sample_size",
+    "extend",
+    "generate",
+    "multinomial",
+    "resample",
+    "residual",
+    "stratified",
+    "systematic",
+]

@@ -1,0 +1,221 @@
+"""Weighted particles, and the two pure steps of SMC: extend them, resample them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from pcgcd.decoding.potentials import Potential
+from pcgcd.decoding.prefixes import NextStep, Prefixes
+from pcgcd.decoding.proposals import Proposal
+from pcgcd.decoding.randomness import Randomness
+from pcgcd.decoding.resampling import Resampler, effective_sample_size
+
+__all__ = ["Population", "Stop", "extend", "resample"]
+
+T = TypeVar("T")
+
+Stop: TypeAlias = Callable[[tuple[int, ...]], bool]
+"""Whether a text that satisfies the constraint ends here, without an end-of-sequence token."""
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """The particles of one or several tasks at a step. Immutable.
+
+    Particles that have ended, or died, need no language model any more: only the others are
+    active.
+
+    Attributes:
+        tokens: The tokens of each particle.
+        task: The task of each particle; those of a task stand together.
+        log_weights: (N,) float64, since the last resampling.
+        log_probs: log p_lm of the tokens, (N,) float64.
+        log_twist: log psi of the prefix, (N,) float64.
+        ended: Whether each text has ended.
+        accepted: Whether it ended in an accepting state.
+        active: The particles that go on.
+        prefixes: One row for each active particle.
+        log_evidence: What resampling has moved from the weights to the evidence, by task.
+    """
+
+    tokens: tuple[tuple[int, ...], ...]
+    task: tuple[int, ...]
+    log_weights: Tensor
+    log_probs: Tensor
+    log_twist: Tensor
+    ended: tuple[bool, ...]
+    accepted: tuple[bool, ...]
+    active: tuple[int, ...]
+    prefixes: Prefixes
+    log_evidence: tuple[float, ...]
+
+    @classmethod
+    def start(cls, prefixes: Prefixes, task: Sequence[int]) -> Population:
+        """Before the first token, all weights one."""
+        count = prefixes.num_rows
+        zeros = torch.zeros(count, dtype=torch.float64)
+        return cls(
+            tokens=prefixes.tokens,
+            task=tuple(task),
+            log_weights=zeros,
+            log_probs=zeros,
+            log_twist=zeros,
+            ended=(False,) * count,
+            accepted=(False,) * count,
+            active=tuple(range(count)),
+            prefixes=prefixes,
+            log_evidence=(0.0,) * (max(task, default=-1) + 1),
+        )
+
+    @property
+    def num_tasks(self) -> int:
+        """The number of tasks."""
+        return len(self.log_evidence)
+
+    @cached_property
+    def _members(self) -> list[list[int]]:
+        result: list[list[int]] = [[] for _ in range(self.num_tasks)]
+        for i, task in enumerate(self.task):
+            result[task].append(i)
+        return result
+
+    def members(self, task: int) -> list[int]:
+        """The particles of a task."""
+        return self._members[task]
+
+    def effective_sample_size(self, task: int) -> float:
+        """How many equally weighted particles these are worth."""
+        return effective_sample_size(self.log_weights[self.members(task)])
+
+    def total_log_evidence(self, task: int) -> float:
+        """The estimate of log sum_x p_lm(x) 1{x in C}; its exponential is unbiased at the end."""
+        return self.log_evidence[task] + _log_mean(self.log_weights[self.members(task)])
+
+
+def _log_mean(log_weights: Tensor) -> float:
+    return float(log_weights.logsumexp(0)) - math.log(len(log_weights))
+
+
+def extend(
+    population: Population,
+    log_probs: Tensor,
+    proposal: Proposal,
+    potential: Potential,
+    rng: Randomness,
+    *,
+    eos_ids: Collection[int],
+    stop: Stop | None = None,
+) -> Population:
+    """Propose one more token for each active particle and weigh it.
+
+    Args:
+        population: The particles.
+        log_probs: The language model's next-token log-probabilities of the active ones, (k, V).
+        proposal: What the tokens are drawn from.
+        potential: What rates the prefixes that go on.
+        rng: The source of randomness.
+        eos_ids: The tokens that end a text.
+        stop: An additional end of texts.
+    """
+    active = list(population.active)
+    candidates = proposal.weigh(NextStep(population.prefixes, log_probs))
+    draw = rng.categorical(candidates.log_weights)
+    token = candidates.token(draw.column)
+    log_p = log_probs.gather(1, token.unsqueeze(1)).squeeze(1).double().cpu()
+    log_q, tokens = draw.log_q.cpu(), token.tolist()
+
+    prefixes = population.prefixes.advance(tokens)
+    accepted = prefixes.automaton.accepted().tolist()
+    ended = [
+        tokens[row] in eos_ids
+        or prefixes.automaton.remaining[row] <= 0
+        or (stop is not None and accepted[row] and stop(prefixes.tokens[row]))
+        for row in range(len(active))
+    ]
+    log_twist = potential.log_twist(prefixes)
+    for row, end in enumerate(ended):
+        if end:
+            log_twist[row] = 0.0 if accepted[row] else -math.inf
+
+    before = population.log_twist[active]
+    gain = log_p - log_q + log_twist - before
+    # Impossible in any of these ways: no candidate, no probability, no way to go on.
+    dead = (log_q == -math.inf) | (log_p == -math.inf) | (log_twist == -math.inf)
+    gain = torch.where(dead, -math.inf, gain)
+
+    going = [row for row in range(len(active)) if not ended[row] and not dead[row]]
+    # Where there was no candidate, nothing was drawn: the text stays as it was.
+    drawn = [row for row in range(len(active)) if log_q[row] > -math.inf]
+    places = [active[row] for row in drawn]
+    index = torch.tensor(active)
+    return replace(
+        population,
+        tokens=_put(population.tokens, places, [prefixes.tokens[row] for row in drawn]),
+        log_weights=population.log_weights.index_add(0, index, gain),
+        log_probs=population.log_probs.index_add(0, index, log_p),
+        log_twist=population.log_twist.index_copy(0, index, log_twist),
+        ended=_put(population.ended, places, [ended[row] for row in drawn]),
+        accepted=_put(population.accepted, places, [accepted[row] for row in drawn]),
+        active=tuple(active[row] for row in going),
+        prefixes=prefixes.select(going),
+    )
+
+
+def _put(values: tuple[T, ...], places: Sequence[int], new: Sequence[T]) -> tuple[T, ...]:
+    result = list(values)
+    for place, value in zip(places, new, strict=True):
+        result[place] = value
+    return tuple(result)
+
+
+def resample(
+    population: Population, method: Resampler, threshold: float, rng: Randomness
+) -> tuple[Population, tuple[int, ...] | None]:
+    """Resample the tasks whose effective sample size is at most a share of their particles.
+
+    Returns:
+        The particles and the ancestor of each; None if nothing was resampled.
+    """
+    ancestors = list(range(len(population.tokens)))
+    evidence = list(population.log_evidence)
+    log_weights = population.log_weights.clone()
+    going = {population.task[i] for i in population.active}
+    happened = False
+    for task in range(population.num_tasks):
+        members = population.members(task)
+        size = population.effective_sample_size(task)
+        if task not in going or size == 0 or size > threshold * len(members) * (1 + 1e-9):
+            continue
+        happened = True
+        mine = population.log_weights[members]
+        chosen = method((mine - mine.logsumexp(0)).exp(), rng).tolist()
+        evidence[task] += _log_mean(mine)
+        log_weights[members] = 0.0
+        for place, parent in zip(members, chosen, strict=True):
+            ancestors[place] = members[parent]
+    if not happened:
+        return population, None
+    row_of = {particle: row for row, particle in enumerate(population.active)}
+    active = tuple(i for i, parent in enumerate(ancestors) if parent in row_of)
+    return (
+        Population(
+            tokens=tuple(population.tokens[i] for i in ancestors),
+            task=population.task,
+            log_weights=log_weights,
+            log_probs=population.log_probs[ancestors],
+            log_twist=population.log_twist[ancestors],
+            ended=tuple(population.ended[i] for i in ancestors),
+            accepted=tuple(population.accepted[i] for i in ancestors),
+            active=active,
+            prefixes=population.prefixes.select([row_of[ancestors[i]] for i in active]),
+            log_evidence=tuple(evidence),
+        ),
+        tuple(ancestors),
+    )

@@ -1,0 +1,102 @@
+"""Proposals: the distributions that the next tokens are drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from pcgcd.candidates import Candidates
+from pcgcd.decoding.prefixes import NextStep
+from pcgcd.errors import InvalidParameterError
+
+__all__ = ["GCD", "LCD", "PGCD", "Proposal", "Unconstrained"]
+
+
+class Proposal(Protocol):
+    """Anything that weighs the tokens that may come next.
+
+    Whatever it does, SMC's weights correct it, provided that it gives weight to every token with
+    which the target goes on.
+
+    Attributes:
+        needs_product: Whether it reads ``step.prefixes.product``.
+    """
+
+    @property
+    def needs_product(self) -> bool:
+        """Whether it needs an HMM."""
+
+    def weigh(self, step: NextStep) -> Candidates:
+        """The tokens and their log-weights, not normalised; a row without any dies."""
+
+
+@dataclass(frozen=True)
+class Unconstrained:
+    """The language model itself."""
+
+    needs_product: ClassVar[bool] = False
+
+    def weigh(self, step: NextStep) -> Candidates:
+        """All tokens."""
+        return Candidates(None, step.log_probs)
+
+
+@dataclass(frozen=True)
+class LCD:
+    """Locally constrained decoding, Eq. (1): tokens after which some text of any length is left.
+
+    The budget may end before the text does.
+    """
+
+    needs_product: ClassVar[bool] = False
+
+    def weigh(self, step: NextStep) -> Candidates:
+        """The model's weights, masked."""
+        return step.masked(within_budget=False)
+
+
+@dataclass(frozen=True)
+class GCD:
+    """Globally constrained decoding, Eq. (2): tokens after which a text fits in the budget."""
+
+    needs_product: ClassVar[bool] = False
+
+    def weigh(self, step: NextStep) -> Candidates:
+        """The model's weights, masked."""
+        return step.masked(within_budget=True)
+
+
+@dataclass(frozen=True)
+class PGCD:
+    """Probabilistic GCD: q(x_t) in proportion to p_lm(x_t)^w * p_prod(x_t)^(1 - w).
+
+    ``w`` weighs the language model (in GeLaTo and Ctrl-G, w weighs the HMM). Its support is that
+    of GCD.
+
+    Attributes:
+        w: Between 0, the product with the HMM alone, and 1, which is GCD.
+    """
+
+    w: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        if not 0 <= self.w <= 1:
+            raise InvalidParameterError(f"w must lie in [0, 1], but is {self.w}")
+
+    @property
+    def needs_product(self) -> bool:
+        """Whether it needs an HMM."""
+        return self.w < 1
+
+    def weigh(self, step: NextStep) -> Candidates:
+        """The geometric mixture over the tokens that GCD allows."""
+        if self.w == 1:
+            return step.masked(within_budget=True)
+        product = step.prefixes.need_product().next_tokens()
+        if self.w == 0:
+            return product
+        # In place: these (k, V) passes are what a step costs beside the product.
+        mixture = product.log_weights.mul(1 - self.w)
+        mixture.add_(product.at(step.log_probs).to(mixture.dtype), alpha=self.w)
+        return product.with_weights(mixture)

@@ -1,0 +1,115 @@
+"""What a generation returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pcgcd.decoding.randomness import Randomness
+
+__all__ = ["Generation"]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Weighted texts: together they stand for p_lm(x | C).
+
+    Attributes:
+        texts: The generated texts, without the prompt; bytes that are no UTF-8 are replaced.
+        token_ids: Their tokens, the one that ended them included.
+        log_weights: Their log-weights, not normalised.
+        log_probs: log p_lm of the tokens, after temperature, top-k and top-p.
+        log_evidence: The estimate of log p_lm(C), the logarithm of the probability that the model
+            alone satisfies the constraint within the budget.
+        effective_sample_sizes: After each step, before resampling.
+        satisfied: Whether each text satisfies the constraint: checked again, byte by byte.
+        ended: Whether each text ended, by a token or at the end of the budget.
+        ancestors: The ancestor of each particle at each step; None where nothing was resampled.
+        method: How they were made.
+        acceptance_rate: The share of samples that were accepted; rejection sampling only.
+        seconds: The time taken without the language model.
+        model_seconds: The time that the language model took.
+    """
+
+    texts: tuple[str, ...]
+    token_ids: tuple[tuple[int, ...], ...]
+    log_weights: tuple[float, ...]
+    log_probs: tuple[float, ...]
+    log_evidence: float
+    effective_sample_sizes: tuple[float, ...]
+    satisfied: tuple[bool, ...]
+    ended: tuple[bool, ...]
+    ancestors: tuple[tuple[int, ...] | None, ...]
+    method: str
+    acceptance_rate: float | None = None
+    seconds: float = 0.0
+    model_seconds: float = 0.0
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The normalised weights; all zero if no text has any."""
+        top = max(self.log_weights, default=-math.inf)
+        if top == -math.inf:
+            return (0.0,) * len(self.log_weights)
+        raw = [math.exp(value - top) for value in self.log_weights]
+        return tuple(value / sum(raw) for value in raw)
+
+    @property
+    def effective_sample_size(self) -> float:
+        """How many equally weighted texts these are worth."""
+        weights = self.weights
+        return 1 / sum(w * w for w in weights) if any(weights) else 0.0
+
+    @property
+    def best(self) -> str:
+        """The text of the largest weight; of several, the most probable one."""
+        order = range(len(self.texts))
+        return self.texts[max(order, key=lambda i: (self.log_weights[i], self.log_probs[i]))]
+
+    def draw(self, seed: int | None = None) -> str:
+        """One text, drawn by weight: a sample of p_lm(x | C) when there are many particles."""
+        weights = torch.tensor([self.log_weights], dtype=torch.float64)
+        return self.texts[int(Randomness(seed).categorical(weights).column)]
+
+    def posterior(self) -> dict[str, float]:
+        """The weight of each different text, largest first."""
+        total: dict[str, float] = {}
+        for text, weight in zip(self.texts, self.weights, strict=True):
+            total[text] = total.get(text, 0.0) + weight
+        return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data for JSON; infinite numbers as None."""
+        return {
+            "method": self.method,
+            "texts": list(self.texts),
+            "token_ids": [list(ids) for ids in self.token_ids],
+            "satisfied": list(self.satisfied),
+            "ended": list(self.ended),
+            "weights": list(self.weights),
+            "log_weights": [_finite(value) for value in self.log_weights],
+            "log_probs": [_finite(value) for value in self.log_probs],
+            "log_evidence": _finite(self.log_evidence),
+            "effective_sample_size": self.effective_sample_size,
+            "effective_sample_sizes": list(self.effective_sample_sizes),
+            "acceptance_rate": self.acceptance_rate,
+            "seconds": self.seconds,
+            "model_seconds": self.model_seconds,
+        }
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        return (
+            f"Generation({self.method}: {len(self)} texts, {sum(self.satisfied)} satisfy the "
+            f"constraint, log evidence {self.log_evidence:.4g}, effective sample size "
+            f"{self.effective_sample_size:.3g})"
+        )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Demos: with a language model (``generation``), and small enough to be exact (``exact``)."""

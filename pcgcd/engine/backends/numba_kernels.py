@@ -1,0 +1,277 @@
+"""Compiled loops over H-vectors. Sums may be reordered, so that they are done many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+__all__ = [
+    "accumulate",
+    "all_scores",
+    "all_scores_bfloat16",
+    "class_sums",
+    "listed_scores",
+    "listed_scores_bfloat16",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Sums in any order, and multiply-adds in one step; zero, infinity and NaN keep their meaning.
+_FREEDOM = {"reassoc", "contract"}
+
+
+def vectorised(function: Function) -> Function:
+    """Compile, and keep the machine code on disk if there is a place for it."""
+    try:
+        result: Any = njit(cache=True, nogil=True, fastmath=_FREEDOM)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written
+        result = njit(nogil=True, fastmath=_FREEDOM)(function)
+    return cast(Function, result)
+
+
+@vectorised
+def class_sums(rows: Any, order: Any, first: Any, out: Any) -> None:
+    """Rows summed over each class of tokens, in float64."""
+    for c in range(len(first) - 1):
+        total = out[c]
+        for i in range(first[c], first[c + 1]):
+            row = rows[order[i]]
+            for z in range(len(total)):
+                total[z] += np.float64(row[z])
+
+
+@vectorised
+def accumulate(
+    left: Any, left_index: Any, right: Any, right_index: Any, weight: Any, first: Any, out: Any
+) -> None:
+    """Weighted products of rows, summed over the edges of each group."""
+    for g in range(len(first) - 1):
+        total = out[g]
+        for e in range(first[g], first[g + 1]):
+            a, b, w = left[left_index[e]], right[right_index[e]], weight[e]
+            for z in range(len(total)):
+                total[z] += w * a[z] * b[z]
+
+
+@vectorised
+def _four_by_four(b0: Any, b1: Any, b2: Any, b3: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
+    """The products of four tokens with four messages."""
+    zero = np.float32(0)
+    a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = zero
+    a20 = a21 = a22 = a23 = a30 = a31 = a32 = a33 = zero
+    for z in range(len(m0)):
+        x0, x1, x2, x3 = b0[z], b1[z], b2[z], b3[z]
+        y0, y1, y2, y3 = m0[z], m1[z], m2[z], m3[z]
+        a00 += x0 * y0
+        a01 += x0 * y1
+        a02 += x0 * y2
+        a03 += x0 * y3
+        a10 += x1 * y0
+        a11 += x1 * y1
+        a12 += x1 * y2
+        a13 += x1 * y3
+        a20 += x2 * y0
+        a21 += x2 * y1
+        a22 += x2 * y2
+        a23 += x2 * y3
+        a30 += x3 * y0
+        a31 += x3 * y1
+        a32 += x3 * y2
+        a33 += x3 * y3
+    return (
+        (a00, a01, a02, a03),
+        (a10, a11, a12, a13),
+        (a20, a21, a22, a23),
+        (a30, a31, a32, a33),
+    )
+
+
+@vectorised
+def _one_by_four(b: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
+    a0 = a1 = a2 = a3 = np.float32(0)
+    for z in range(len(b)):
+        x = b[z]
+        a0 += x * m0[z]
+        a1 += x * m1[z]
+        a2 += x * m2[z]
+        a3 += x * m3[z]
+    return a0, a1, a2, a3
+
+
+@vectorised
+def _dot(b: Any, m: Any) -> Any:
+    a = np.float32(0)
+    for z in range(len(b)):
+        a += b[z] * m[z]
+    return a
+
+
+@vectorised
+def _single(b: Any, at: Any, c: Any, messages: Any, group: Any, out: Any) -> None:
+    """One token with the messages of all rows, written to the column."""
+    row = 0
+    while row < len(group):
+        if row + 4 <= len(group):
+            g0, g1, g2, g3 = group[row, c], group[row + 1, c], group[row + 2, c], group[row + 3, c]
+            if g0 >= 0 and g1 >= 0 and g2 >= 0 and g3 >= 0:
+                found = _one_by_four(b, messages[g0], messages[g1], messages[g2], messages[g3])
+                for i in range(4):
+                    out[row + i, at] = found[i]
+                row += 4
+                continue
+        if group[row, c] >= 0:
+            out[row, at] = _dot(b, messages[group[row, c]])
+        row += 1
+
+
+@vectorised
+def _alike(group: Any, c: Any, d: Any) -> Any:
+    """Whether two classes are allowed and have the same messages, in each of four rows."""
+    alike = True
+    for row in range(4):
+        alike = alike and group[row, c] >= 0 and group[row, c] == group[row, d]
+    return alike
+
+
+@vectorised
+def _leader(group: Any, classes: Any) -> Any:
+    """The class that most of four tokens are like, in four rows; -1 if all differ."""
+    best, most = -1, 1
+    for t in range(3):
+        count = 0
+        for other in range(4):
+            if _alike(group, classes[t], classes[other]):
+                count += 1
+        if count > most:
+            best, most = classes[t], count
+    return best
+
+
+@vectorised
+def _quad(
+    b0: Any, b1: Any, b2: Any, b3: Any, token: Any, classes: Any,
+    messages: Any, group: Any, out: Any,
+) -> None:  # fmt: skip
+    """Four neighbouring tokens with the messages of four rows."""
+    leader = _leader(group, classes)
+    if leader >= 0:
+        found = _four_by_four(
+            b0, b1, b2, b3,
+            messages[group[0, leader]], messages[group[1, leader]],
+            messages[group[2, leader]], messages[group[3, leader]],
+        )  # fmt: skip
+        for t in range(4):
+            if _alike(group, leader, classes[t]):
+                for row in range(4):
+                    out[row, token + t] = found[t][row]
+    for t in range(4):
+        if leader < 0 or not _alike(group, leader, classes[t]):
+            b = b0 if t == 0 else (b1 if t == 1 else (b2 if t == 2 else b3))
+            _single(b, token + t, classes[t], messages, group, out)
+
+
+@vectorised
+def _block(
+    b0: Any, b1: Any, b2: Any, b3: Any, token: Any, classes: Any,
+    messages: Any, group: Any, out: Any,
+) -> None:  # fmt: skip
+    """Four neighbouring tokens with the messages of all rows."""
+    four = classes[token : token + 4]
+    row = 0
+    while row + 4 <= len(group):
+        here, there = group[row : row + 4], out[row : row + 4]
+        _quad(b0, b1, b2, b3, token, four, messages, here, there)
+        row += 4
+    if row < len(group):
+        here, there = group[row:], out[row:]
+        _single(b0, token, four[0], messages, here, there)
+        _single(b1, token + 1, four[1], messages, here, there)
+        _single(b2, token + 2, four[2], messages, here, there)
+        _single(b3, token + 3, four[3], messages, here, there)
+
+
+@vectorised
+def _is_used(group: Any, c: Any) -> Any:
+    used = False
+    for row in range(len(group)):
+        used = used or group[row, c] >= 0
+    return used
+
+
+@vectorised
+def all_scores(rows: Any, messages: Any, classes: Any, group: Any, out: Any) -> None:
+    """Columns are the whole vocabulary: tokens in order, since memory is fastest so.
+
+    Each token's row is read once for all prefixes; see :class:`Backend`.
+    """
+    v, vocab_size = 0, len(classes)
+    while v < vocab_size:
+        if len(group) >= 4 and v + 4 <= vocab_size:
+            _block(rows[v], rows[v + 1], rows[v + 2], rows[v + 3], v, classes, messages, group, out)
+            v += 4
+        else:
+            _single(rows[v], v, classes[v], messages, group, out)
+            v += 1
+
+
+@vectorised
+def _widen(bits: Any, out: Any) -> None:
+    """The bits of bfloat16 are the upper half of those of a float32."""
+    for z in range(len(bits)):
+        out[z] = np.int32(bits[z]) << 16
+
+
+@vectorised
+def all_scores_bfloat16(rows: Any, messages: Any, classes: Any, group: Any, out: Any) -> None:
+    """The same with the bits of bfloat16."""
+    bits = np.empty((4, rows.shape[1]), dtype=np.int32)
+    wide = bits.view(np.float32)
+    v, vocab_size = 0, len(classes)
+    while v < vocab_size:
+        if len(group) >= 4 and v + 4 <= vocab_size:
+            for t in range(4):
+                if _is_used(group, classes[v + t]):
+                    _widen(rows[v + t], bits[t])
+            _block(wide[0], wide[1], wide[2], wide[3], v, classes, messages, group, out)
+            v += 4
+        else:
+            if _is_used(group, classes[v]):
+                _widen(rows[v], bits[0])
+                _single(wide[0], v, classes[v], messages, group, out)
+            v += 1
+
+
+@vectorised
+def _listed(b: Any, place: Any, c: Any, messages: Any, group: Any, column: Any, out: Any) -> None:
+    """One token, at its place in its class, with the messages of all rows."""
+    for row in range(len(group)):
+        if group[row, c] >= 0:
+            out[row, column[row, c] + place] = _dot(b, messages[group[row, c]])
+
+
+@vectorised
+def listed_scores(
+    rows: Any, messages: Any, order: Any, first: Any, group: Any, column: Any, out: Any
+) -> None:
+    """Columns are the allowed tokens of each row, class by class."""
+    for c in range(len(first) - 1):
+        if _is_used(group, c):
+            for i in range(first[c], first[c + 1]):
+                _listed(rows[order[i]], i - first[c], c, messages, group, column, out)
+
+
+@vectorised
+def listed_scores_bfloat16(
+    rows: Any, messages: Any, order: Any, first: Any, group: Any, column: Any, out: Any
+) -> None:
+    """The same with the bits of bfloat16."""
+    bits = np.empty(rows.shape[1], dtype=np.int32)
+    wide = bits.view(np.float32)
+    for c in range(len(first) - 1):
+        if _is_used(group, c):
+            for i in range(first[c], first[c + 1]):
+                _widen(rows[order[i]], bits)
+                _listed(wide, i - first[c], c, messages, group, column, out)

@@ -1,0 +1,236 @@
+"""The next tokens of many prefixes: messages for groups of tokens, then one pass over emissions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import ref as ref_to
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcgcd.candidates import Candidates
+from pcgcd.engine.backends import ScoreTask, Tiles
+from pcgcd.engine.backward import edge_weights, scaled
+from pcgcd.engine.live_sets import Plan
+
+if TYPE_CHECKING:
+    from pcgcd.engine.product import ProductEngine
+    from pcgcd.engine.state import Row
+
+__all__ = ["LOG_SMALLEST", "next_tokens"]
+
+Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+LOG_SMALLEST = math.log(torch.finfo(torch.float32).tiny)
+# Rows with at most this part of the vocabulary are written as lists of tokens.
+_FEW = 1 / 8
+# Messages whose scales differ by less than exp(30) can share one scale.
+_NEAR = 30.0
+# Combinations of engines in one batch whose common classes of tokens are kept.
+_KEPT_JOINTS = 8
+
+
+def next_tokens(rows: Sequence[Row], predicted: Sequence[Tensor]) -> Candidates:
+    """The candidates of each row; rows that share an HMM share one pass over its emission."""
+    if not rows:
+        return Candidates(torch.zeros(0, 0, dtype=torch.long), torch.zeros(0, 0))
+    plans = [_plan(row) for row in rows]
+    sizes = [row.engine.model.vocab_size for row in rows]
+    most = max((plan.num_tokens for plan in plans if plan), default=0)
+    dense = most > _FEW * min(sizes)
+    width = max(sizes) if dense else most
+    members: dict[tuple[int, type], list[int]] = {}
+    for i, row in enumerate(rows):
+        members.setdefault((id(row.engine.model), type(row.engine.backend)), []).append(i)
+    parts = [
+        _scored(
+            [rows[i] for i in chosen],
+            [plans[i] for i in chosen],
+            [predicted[i] for i in chosen],
+            None if dense else width,
+        )
+        for chosen in members.values()
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    device = parts[0].log_weights.device
+    log_weights = torch.full((len(rows), width), -torch.inf, device=device)
+    tokens = None if dense else torch.zeros(len(rows), width, dtype=torch.long, device=device)
+    for chosen, part in zip(members.values(), parts):
+        log_weights[chosen, : part.log_weights.shape[1]] = part.log_weights.to(log_weights)
+        if tokens is not None and part.tokens is not None:
+            tokens[chosen] = part.tokens.to(device)
+    return Candidates(tokens, log_weights)
+
+
+def _plan(row: Row) -> Plan | None:
+    if row.is_dead or row.remaining == 0:
+        return None
+    return row.live.plan(row.remaining)
+
+
+def _scored(
+    rows: Sequence[Row],
+    plans: Sequence[Plan | None],
+    predicted: Sequence[Tensor],
+    width: int | None,
+) -> Candidates:
+    """The candidates of rows with one HMM; with a width they are lists, padded to it."""
+    engine = rows[0].engine
+    tiles, class_maps = _joint_tiles([row.engine for row in rows])
+    messages, log_scale, offsets = _messages(rows, plans, predicted)
+    group = np.full((len(rows), len(tiles.first) - 1), -1, dtype=np.int32)
+    for i, plan in enumerate(plans):
+        if plan is not None:
+            own = plan.group if class_maps is None else plan.group[class_maps[id(rows[i].engine)]]
+            group[i] = np.where(own >= 0, own + offsets[i], -1)
+    shift = _shift(messages, log_scale, offsets)
+    column = None
+    if width is not None:
+        taken = np.where(group >= 0, tiles.size, 0)
+        column = (np.cumsum(taken, 1) - taken).astype(np.int32)
+    num_columns = len(tiles.order) if width is None else width
+    task = ScoreTask(tiles, group, column, num_columns)
+    with torch.no_grad():
+        scores = engine.backend.scores(engine.model.rows, messages, task)
+        tokens = None if column is None else _tokens(task, scores.device)
+        if shift is not None:
+            by_class = np.where(group >= 0, shift[group], 0.0)
+            scores = _shifted(scores, by_class, task)
+        return Candidates(tokens, _normalised(scores))
+
+
+def _messages(
+    rows: Sequence[Row], plans: Sequence[Plan | None], predicted: Sequence[Tensor]
+) -> tuple[Tensor, Logs, list[int]]:
+    """Messages of all groups of all rows, scaled, (G, H); their log-scales; where rows begin.
+
+    m_g = p(z_{t+1} | x_{1:t}) * sum over the edges of g of (paths to source) * w_{r-1}[target].
+    """
+    model = rows[0].engine.model
+    batches: dict[tuple[int, int], list[int]] = {}
+    for i, plan in enumerate(plans):
+        if plan is not None:
+            batches.setdefault((id(rows[i].live), rows[i].remaining), []).append(i)
+    parts: list[Tensor] = []
+    logs: list[Logs] = []
+    offsets, total = [0] * len(rows), 0
+    # By remaining tokens, so that levels that must be computed again are computed once.
+    for (_, remaining), members in sorted(batches.items(), key=lambda item: item[0][1]):
+        row, plan = rows[members[0]], plans[members[0]]
+        if plan is None:
+            continue
+        level = row.engine.level(remaining - 1)
+        count, num_edges = len(members), len(plan.target)
+        groups = len(plan.first) - 1
+        log_counts = np.stack([rows[i].log_counts[plan.place] for i in members])
+        log_edges = (log_counts + level.log_scale[plan.target]).ravel()
+        steps = np.arange(count)[:, None] * num_edges
+        first = np.append((plan.first[:-1] + steps).ravel(), count * num_edges)
+        weight, largest = edge_weights(log_edges, first)
+        part = row.engine.backend.accumulate(
+            torch.stack([predicted[i] for i in members]),
+            np.repeat(np.arange(count), num_edges),
+            level.rows,
+            np.tile(plan.target, count),
+            weight,
+            first,
+        )
+        part, log_part = scaled(part)
+        parts.append(part)
+        logs.append(largest + log_part)
+        for place, i in enumerate(members):
+            offsets[i] = total + place * groups
+        total += count * groups
+    if not parts:
+        return model.rows.new_zeros(0, model.num_hidden, dtype=model.dtype), np.zeros(0), offsets
+    return torch.cat(parts), np.concatenate(logs), offsets
+
+
+def _shift(messages: Tensor, log_scale: Logs, offsets: list[int]) -> Logs | None:
+    """Scale the messages of each row in place; or, if they differ too much, what to add to logs."""
+    bounds = sorted({*offsets, len(log_scale)} - {0} | {0})
+    relative = np.zeros_like(log_scale)
+    for low, high in pairwise(bounds):
+        part = log_scale[low:high]
+        best = part.max(initial=-np.inf)
+        relative[low:high] = part - best if np.isfinite(best) else 0.0
+    relative[~np.isfinite(log_scale)] = 0.0  # their messages are zero
+    if relative.min(initial=0.0) < -_NEAR:
+        return relative
+    factor = torch.as_tensor(np.exp(relative), dtype=messages.dtype, device=messages.device)
+    messages *= factor.unsqueeze(1)
+    return None
+
+
+def _shifted(scores: Tensor, by_class: Logs, task: ScoreTask) -> Tensor:
+    """Scores times exp(shift), in float64 where that loses nothing."""
+    shift = np.repeat(by_class, task.tiles.size, axis=1)  # (k, V) in the order of the tiles
+    result = np.zeros((len(by_class), task.width))
+    if task.column is None:
+        result[:, task.tiles.order] = shift
+    else:
+        allowed = np.repeat(task.group >= 0, task.tiles.size, axis=1)
+        for row, kept in enumerate(allowed):
+            result[row, : int(kept.sum())] = shift[row, kept]
+    return scores.double() * torch.as_tensor(result, device=scores.device).exp()
+
+
+def _tokens(task: ScoreTask, device: torch.device) -> Tensor:
+    """The token of each column of a list, (k, width)."""
+    tokens = np.zeros((len(task.group), task.width), dtype=np.int64)
+    for row, group in enumerate(task.group):
+        classes = np.flatnonzero(group >= 0)
+        sizes = task.tiles.size[classes]
+        ends = np.cumsum(sizes)
+        places = np.arange(ends[-1] if len(ends) else 0)
+        places += np.repeat(task.tiles.first[classes] - ends + sizes, sizes)
+        tokens[row, : len(places)] = task.tiles.order[places]
+    return torch.as_tensor(tokens, device=device)
+
+
+def _normalised(scores: Tensor) -> Tensor:
+    """Log-weights from scores, which are used up; -1 stands for tokens that are not allowed."""
+    total = scores.clamp(min=0).sum(1, keepdim=True)
+    empty = total.flatten() <= 0
+    if bool(empty.any()):
+        scores[empty] = torch.where(scores[empty] >= 0, 1.0, -1.0).to(scores)
+        total = scores.clamp(min=0).sum(1, keepdim=True)
+    # The logarithm of -1 is not a number, and that of 0 is -inf: so they can be told apart.
+    log_weights = scores.log_().sub_(total.log_())
+    return log_weights.nan_to_num_(nan=-torch.inf, neginf=LOG_SMALLEST).float()
+
+
+def _joint_tiles(
+    engines: Sequence[ProductEngine],
+) -> tuple[Tiles, dict[int, Indices] | None]:
+    """Classes of tokens that none of the engines tells apart, and each engine's class of each."""
+    distinct = {id(engine): engine for engine in engines}
+    if len(distinct) == 1:
+        return engines[0].tiles, None
+    chosen = sorted(distinct.values(), key=id)
+    kept = chosen[0].joint_tiles
+    key = tuple(map(id, chosen))
+    found = kept.get(key)
+    if found is None or any(ref() is not engine for ref, engine in zip(found[0], chosen)):
+        if len(kept) >= _KEPT_JOINTS:
+            kept.clear()
+        found = kept[key] = (tuple(map(ref_to, chosen)), *_joined(chosen))
+    return found[1], dict(zip(key, found[2]))
+
+
+def _joined(engines: Sequence[ProductEngine]) -> tuple[Tiles, list[Indices]]:
+    joint = np.zeros(len(engines[0].tiles.order), dtype=np.int64)
+    for engine in engines:
+        code = joint * engine.graph.num_classes + engine.graph.token_class
+        _, joint = np.unique(code, return_inverse=True)
+    order = np.argsort(joint, kind="stable")
+    starts = np.searchsorted(joint[order], np.arange(int(joint.max()) + 2))
+    example = order[starts[:-1]]
+    maps = [engine.graph.token_class[example] for engine in engines]
+    return Tiles(order, starts, joint), maps

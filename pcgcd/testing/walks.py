@@ -1,0 +1,57 @@
+"""Random words of automata that are too large, or too far from deterministic, to be counted."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.errors import EmptyLanguageError
+
+__all__ = ["RandomWalks"]
+
+
+class RandomWalks:
+    """Words along random edges.
+
+    Where :meth:`FiniteAutomaton.random_word` draws all words alike, and so mostly from where there
+    are most of them (inside a quoted string, say), a walk sees all parts of the automaton.
+    """
+
+    def __init__(self, automaton: FiniteAutomaton, seed: int) -> None:
+        """Prepare the edges from which an end can be reached."""
+        self.random = random.Random(seed)
+        labels = automaton.labels
+        self._tokens = [labels.tokens(i).tolist() for i in range(labels.num_labels)]
+        self._distance: list[int] = np.asarray(automaton.distance_to_accept).tolist()
+        far = automaton.num_states + 1
+        self._edges: list[list[tuple[int, int]]] = [[] for _ in range(automaton.num_states)]
+        for source, target, label in zip(
+            automaton.source.tolist(), automaton.target.tolist(), automaton.label.tolist()
+        ):
+            if self._distance[target] < far:
+                self._edges[source].append((target, label))
+        starts = np.flatnonzero(automaton.initial_mask).tolist()
+        self._starts = [state for state in starts if self._distance[state] < far]
+        if not self._starts:
+            raise EmptyLanguageError("the automaton accepts no word, so there is none to draw")
+
+    def word(self, length: int) -> tuple[int, ...]:
+        """A walk of so many steps if there are as many, then the shortest way to an end.
+
+        >>> from pcgcd.constraints import regex
+        >>> bytes(RandomWalks(regex("(ab)*").automaton, seed=0).word(3))
+        b'abab'
+        """
+        state = self.random.choice(self._starts)
+        result: list[int] = []
+        while len(result) < length or self._distance[state]:
+            choices = self._edges[state]
+            if len(result) >= length:
+                choices = [e for e in choices if self._distance[e[0]] < self._distance[state]]
+            if not choices:
+                break
+            state, label = self.random.choice(choices)
+            result.append(self.random.choice(self._tokens[label]))
+        return tuple(result)
