@@ -34,8 +34,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
     how.add_argument("--particles", type=int, default=8, help="the number of texts (%(default)s)")
     how.add_argument("--model", help="a model's folder or hub id; without it, the default model")
-    how.add_argument("--hmm", help="an HMM's folder or hub id, for pgcd")
-    how.add_argument("--w", type=float, default=0.5, help="weight of the model (%(default)s)")
+    how.add_argument("--hmm", help="an HMM's folder or hub id, for pgcd; the default model has one")
+    how.add_argument("--w", type=float, default=0.7, help="weight of the model (%(default)s)")
     how.add_argument(
         "--potential",
         choices=["pgcd", "prefix", "local", "terminal"],
@@ -80,15 +80,25 @@ def read_hmm(name: str) -> HMM | MonarchHMM:
     return load_hmm(name)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Generate and print."""
-    constraint = read_constraint(arguments)
-    if arguments.method == "pgcd" and arguments.hmm is None:
+def _hmm(arguments: argparse.Namespace) -> HMM | MonarchHMM | None:
+    if arguments.hmm is not None:
+        return read_hmm(arguments.hmm)
+    if arguments.method != "pgcd" and arguments.potential != "pgcd":
+        return None
+    if arguments.model is not None:
         raise InvalidParameterError(
             "P-GCD needs an HMM distilled from the model: give --hmm, or use --method gcd, which "
             "needs none"
         )
-    hmm = None if arguments.hmm is None else read_hmm(arguments.hmm)
+    from pcgcd.hmm import default_hmm
+
+    return default_hmm()
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Generate and print."""
+    constraint = read_constraint(arguments)
+    hmm = _hmm(arguments)
     lm = read_model(arguments.model)
     from pcgcd.decoding import generate
 

@@ -43,7 +43,7 @@ def generate(
     particles: int = 8,
     method: str | Proposal = "pgcd",
     hmm: HMM | MonarchHMM | None = None,
-    w: float = 0.5,
+    w: float = 0.7,
     potential: str | Potential | None = None,
     smc: bool = True,
     resampling: str | Resampler = "systematic",
@@ -135,7 +135,7 @@ class Generator:
     lm: LanguageModel
     method: str | Proposal = "pgcd"
     hmm: HMM | MonarchHMM | None = None
-    w: float = 0.5
+    w: float = 0.7
     potential: str | Potential | None = None
     smc: SMC = field(default_factory=SMC)
     stop: str | Sequence[str] | Callable[[bytes], bool] | None = None

@@ -77,7 +77,7 @@ class PGCD:
         w: Between 0, the product with the HMM alone, and 1, which is GCD.
     """
 
-    w: float = 0.5
+    w: float = 0.7
 
     def __post_init__(self) -> None:
         """Check the range."""

@@ -96,7 +96,7 @@ def scenes() -> tuple[Scene, ...]:
     described = json.dumps([{k: tool[k] for k in ("name", "parameters")} for tool in TOOLS])
     return (
         Scene(
-            "A function call within 40 tokens",
+            "A function call within 28 tokens",
             (
                 {
                     "role": "system",
@@ -105,7 +105,7 @@ def scenes() -> tuple[Scene, ...]:
                 {"role": "user", "content": "How warm will it be in Paris in the next three days?"},
             ),
             function_call(TOOLS, whitespace="compact"),
-            40,
+            28,
         ),
         Scene(
             f"A sentence with {', '.join(CONCEPTS)} within 24 tokens",
@@ -157,17 +157,10 @@ def run(
 def report(outcomes: Sequence[Outcome], console: Console, shown: int = 2) -> None:
     """Print texts and figures side by side."""
     for outcome in outcomes:
-        table = Table(title=outcome.scene.title, title_justify="left", show_lines=True)
-        for column, justify in (
-            ("method", "left"),
-            ("valid", "right"),
-            ("log evidence", "right"),
-            ("ESS", "right"),
-            ("ms/token", "right"),
-            ("own ms", "right"),
-        ):
-            table.add_column(column, justify=justify)  # type: ignore[arg-type]
-        table.add_column("texts, the heaviest first", overflow="fold")
+        console.print(f"\n[bold]{outcome.scene.title}[/bold]")
+        table = Table("method", box=None, pad_edge=False, header_style="bold")
+        for column in ("valid", "log evidence", "ESS", "ms/token", "own ms"):
+            table.add_column(column, justify="right")
         for name, result in outcome.results.items():
             steps = max(len(ids) for ids in result.token_ids)
             table.add_row(
@@ -177,10 +170,12 @@ def report(outcomes: Sequence[Outcome], console: Console, shown: int = 2) -> Non
                 f"{result.effective_sample_size:.1f}",
                 f"{1000 * (result.seconds + result.model_seconds) / steps:.0f}",
                 f"{1000 * result.seconds / steps:.1f}",
-                Text("\n".join(_heaviest(result, shown))),
             )
-        console.print()
         console.print(table)
+        for name, result in outcome.results.items():
+            for text in _heaviest(result, shown):
+                line = Text.assemble((f"{name}: ", "bold"), text)
+                console.print(line, soft_wrap=True, highlight=False)
     console.print(
         "\nvalid: checked again byte by byte. log evidence: the estimate of log p(C), how likely "
         "the model alone is to satisfy the constraint in that budget; it is the same number for "
@@ -193,9 +188,9 @@ def report(outcomes: Sequence[Outcome], console: Console, shown: int = 2) -> Non
 
 
 def _heaviest(result: Generation, shown: int) -> list[str]:
+    """Different texts by weight, white space made short."""
     order = sorted(range(len(result)), key=lambda i: -result.weights[i])
-    texts = dict.fromkeys(" ".join(result.texts[i].split()) for i in order)
-    return [f"{number}. {text}" for number, text in enumerate(list(texts)[:shown], 1)]
+    return list(dict.fromkeys(" ".join(result.texts[i].split()) for i in order))[:shown]
 
 
 def figure(outcomes: Sequence[Outcome]) -> Figure:

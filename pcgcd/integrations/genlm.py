@@ -356,7 +356,7 @@ class PGCDTokenSampler(_Joined):
 
     _base = ("control.sampler.token", "TokenSampler")
 
-    def __init__(self, llm: Any, product: ProductPotential, w: float = 0.5) -> None:
+    def __init__(self, llm: Any, product: ProductPotential, w: float = 0.7) -> None:
         """Join a language model and a product.
 
         Args:

@@ -322,7 +322,7 @@ class PGCDLogitsProcessor(ConstrainedLogitsProcessor):
         vocabulary: Vocabulary | Any,
         budget: int,
         hmm: HMM | MonarchHMM,
-        w: float = 0.5,
+        w: float = 0.7,
         *,
         prompt_length: int | None = None,
     ) -> None:

@@ -68,7 +68,7 @@ def draw_effective_sizes(axes: Axes, results: Mapping[str, Generation]) -> None:
     axes.tick_params(colors=INK)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="best")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def figure_methods(rows: Sequence[tuple[str, Mapping[str, Generation]]]) -> Figure:
