@@ -231,6 +231,7 @@ def main(
     command += " --peer-python <a Python with the three engines>" if peer_python else ""
     command += f" --vocabulary {vocabulary} --limit {limit:g}"
     command += f" --every {step}" if step > 1 else ""
+    command += f" --engines {' '.join(engines)}" if engines else ""
     results: dict[str, Any] = {
         "benchmark": NAME,
         "command": command,
