@@ -1,4 +1,4 @@
-"""The command line: ``pcgcd demo``, ``generate``, ``mask``, ``compile``, ``experiment``.
+"""The command line of ``pcgcd``: demo, generate, mask, compile, distill, experiment.
 
 What a command needs is imported when the command runs.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcgcd import __version__
-from pcgcd.cli import generate, mask
+from pcgcd.cli import distill, generate, mask
 from pcgcd.cli.constraints import add_constraint_options
 from pcgcd.errors import PcgcdError
 
@@ -87,6 +87,10 @@ def _parser() -> argparse.ArgumentParser:
     mask_ = commands.add_parser("mask", help="tell which tokens may follow a text")
     mask.add_options(mask_)
     mask_.set_defaults(run=mask.run)
+
+    distill_ = commands.add_parser("distill", help="make an HMM from samples of a language model")
+    distill.add_options(distill_)
+    distill_.set_defaults(run=distill.run)
 
     experiment = commands.add_parser("experiment", help="repeat a table or figure of the paper")
     experiment.add_argument("name", choices=["nfa-dfa"])

@@ -1,0 +1,173 @@
+"""The options of ``pcgcd distill`` and of ``python -m pcgcd.distillation``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcgcd.errors import InvalidParameterError
+
+if TYPE_CHECKING:
+    from pcgcd.distillation.pipeline import Distilled
+    from pcgcd.distillation.sampling import Engine
+    from pcgcd.lm import TransformersLM
+
+__all__ = ["add_options", "run"]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All options of the command."""
+    parser.add_argument("--out", type=Path, required=True, help="the folder of the HMM")
+    parser.add_argument("--model", help="a model's folder or hub id; without it, the default model")
+    parser.add_argument("--seed", type=int, default=0, help="decides everything (%(default)s)")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+
+    drawn = parser.add_argument_group("samples")
+    drawn.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="a prompt on each line, or JSON lines with prompt or messages, and maybe a constraint "
+        "(file.jsonl); without it, samples follow the beginning of a text",
+    )
+    drawn.add_argument("--samples", type=int, default=10_000, help="(%(default)s)")
+    drawn.add_argument("--length", type=int, default=32, help="tokens of each (%(default)s)")
+    drawn.add_argument("--sample-batch", type=int, default=64, help="at once (%(default)s)")
+    drawn.add_argument("--shard", type=int, default=256, help="samples per file (%(default)s)")
+    drawn.add_argument(
+        "--group", type=int, default=1, help="samples in a row for one prompt (%(default)s)"
+    )
+    drawn.add_argument(
+        "--engine",
+        choices=["auto", "vllm", "transformers"],
+        default="auto",
+        help="auto takes vLLM where it is installed and there is a GPU (%(default)s)",
+    )
+
+    begun = parser.add_argument_group("start")
+    begun.add_argument("--hidden", type=int, default=256, help="hidden states (%(default)s)")
+    begun.add_argument(
+        "--transition", choices=["dense", "monarch"], default="dense", help="(%(default)s)"
+    )
+    begun.add_argument(
+        "--init",
+        choices=["random", "lvd"],
+        default="random",
+        help="random, or clusters of the model's hidden states (%(default)s)",
+    )
+    begun.add_argument(
+        "--init-samples", type=int, default=2048, help="samples to cluster (%(default)s)"
+    )
+
+    fitted = parser.add_argument_group("fit")
+    fitted.add_argument("--epochs", type=int, default=20, help="(%(default)s)")
+    fitted.add_argument("--batch", type=int, default=256, help="sequences per step (%(default)s)")
+    fitted.add_argument("--step-size", type=float, default=1.0, help="the first (%(default)s)")
+    fitted.add_argument("--pseudocount", type=float, default=0.1, help="(%(default)s)")
+    fitted.add_argument("--dropout", type=float, default=0.0, help="(%(default)s)")
+    fitted.add_argument(
+        "--patience", type=int, default=3, help="epochs without a better one (%(default)s)"
+    )
+    fitted.add_argument("--held-out", type=float, default=0.1, help="share (%(default)s)")
+    fitted.add_argument(
+        "--smooth",
+        action="store_true",
+        help="smooth emissions with the model's predictions: good where samples are few",
+    )
+    fitted.add_argument(
+        "--checkpoint-seconds", type=float, default=300.0, help="between saves (%(default)s)"
+    )
+    fitted.add_argument(
+        "--store",
+        choices=["float32", "float16", "bfloat16", "int8"],
+        default="float32",
+        help="how emissions are stored (%(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> Distilled:
+    """Distil, and print how good the HMM is."""
+    from pcgcd.distillation.bars import bars
+    from pcgcd.distillation.pipeline import Fitting, Sampling, Start, distill
+    from pcgcd.distillation.processes import is_first
+    from pcgcd.distillation.prompts import read_prompts
+
+    sampling = Sampling(
+        arguments.samples,
+        arguments.length,
+        arguments.sample_batch,
+        arguments.shard,
+        arguments.group,
+    )
+    start = Start(arguments.hidden, arguments.transition, arguments.init, arguments.init_samples)
+    fitting = Fitting(
+        epochs=arguments.epochs,
+        batch_size=arguments.batch,
+        step_size=arguments.step_size,
+        pseudocount=arguments.pseudocount,
+        dropout=arguments.dropout,
+        patience=arguments.patience,
+        held_out=arguments.held_out,
+        smooth=arguments.smooth,
+        checkpoint_seconds=arguments.checkpoint_seconds,
+    )
+    prompts = None if arguments.prompts is None else read_prompts(arguments.prompts)
+    lm = _read_model(arguments.model)
+    with bars(arguments.samples, wanted=is_first() and not arguments.quiet) as told:
+        distilled = distill(
+            lm,
+            prompts,
+            arguments.out,
+            sampling=sampling,
+            start=start,
+            fitting=fitting,
+            seed=arguments.seed,
+            engine=_engine(arguments.engine, lm),
+            emission_dtype=arguments.store,
+            on_sample=told.on_sample,
+            on_fit=told.on_fit,
+        )
+    if is_first():
+        _print(distilled)
+    return distilled
+
+
+def _read_model(name: str | None) -> TransformersLM:
+    from pcgcd.lm import TransformersLM, default_model
+
+    if name is None:
+        return default_model()
+    try:
+        return TransformersLM.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InvalidParameterError(
+            f"no language model could be read from {name!r}: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _engine(name: str, lm: TransformersLM) -> Engine | None:
+    import torch
+
+    from pcgcd.distillation.vllm_engine import VLLMEngine, is_installed
+
+    if name == "vllm" or (name == "auto" and is_installed() and torch.cuda.is_available()):
+        return VLLMEngine(lm)
+    return None
+
+
+def _print(distilled: Distilled) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if distilled.bits:
+        table = Table(title="held-out bits per token", title_justify="left")
+        table.add_column("model")
+        table.add_column("bits", justify="right")
+        for name, bits in distilled.bits.items():
+            table.add_row(name, f"{bits:.3f}")
+        console.print(table)
+    note = f"epoch {distilled.result.best_epoch} of {len(distilled.result.history)} was best"
+    where = f"The HMM is in {distilled.folder} ({note})."
+    console.print(where, markup=False, highlight=False, soft_wrap=True)

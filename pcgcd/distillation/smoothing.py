@@ -1,0 +1,138 @@
+"""Emissions smoothed with what the language model predicts, so that few samples go a long way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import Tensor
+
+from pcgcd.distillation.embeddings import next_token_probabilities, token_states
+from pcgcd.distillation.shards import num_tokens
+from pcgcd.errors import InvalidParameterError
+from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.hmm.fit import log_likelihood_per_token
+
+if TYPE_CHECKING:
+    from pcgcd.lm import LanguageModel
+
+__all__ = ["Predictions", "posteriors", "predictions", "smooth"]
+
+Model = TypeVar("Model", HMM, MonarchHMM)
+
+_ROWS = 64
+STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 1e5)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What the language model predicts where an HMM is in each hidden state.
+
+    Attributes:
+        emission: The mean of its predictions, (H, V); rows sum to one.
+        visits: How often the samples visit each hidden state, in expectation, (H,).
+    """
+
+    emission: Tensor
+    visits: Tensor
+
+
+def posteriors(hmm: HMM | MonarchHMM, tokens: Tensor) -> Tensor:
+    """``p(z_t | x_{1:n})`` of each position of each sequence, (N, n, H).
+
+    >>> hmm = HMM(torch.tensor([0.5, 0.5]), torch.eye(2), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
+    >>> posteriors(hmm, torch.tensor([[1, 1]]))
+    tensor([[[0.2000, 0.8000],
+             [0.2000, 0.8000]]])
+    """
+    transition = hmm.operators.transition
+    columns = [hmm.emission.index_select(1, column).mT for column in tokens.long().unbind(1)]
+    message, forward = hmm.initial.expand(len(tokens), -1), []
+    for column in columns:
+        forward.append(_normalised(message * column))
+        message = transition.rmatvec(forward[-1])
+    later, result = torch.ones_like(message), []
+    for seen, column in zip(reversed(forward), reversed(columns)):
+        result.append(_normalised(seen * later))
+        later = _normalised(transition.matvec(_normalised(later * column)))
+    return torch.stack(result[::-1], 1)
+
+
+def predictions(
+    hmm: HMM | MonarchHMM,
+    lm: LanguageModel,
+    prompts: Sequence[tuple[int, ...]],
+    tokens: Tensor,
+    eos_ids: Iterable[int],
+) -> Predictions:
+    """Read samples once more, and average the language model's predictions by hidden state.
+
+        B(z, v) ~ sum_t p(z_t = z | x) p_lm(v | x_{<t})
+
+    Args:
+        hmm: A model that was fitted to the samples.
+        lm: The language model, one of transformers.
+        prompts: The tokens of the prompt of each sample.
+        tokens: The samples, (N, n), padded with EOS.
+        eos_ids: The tokens that end a text.
+    """
+    ends = tuple(eos_ids)
+    sums = torch.zeros(hmm.num_hidden, hmm.vocab_size)
+    visits = torch.zeros(hmm.num_hidden, dtype=torch.float64)
+    for start in range(0, len(tokens), _ROWS):
+        rows = tokens[start : start + _ROWS]
+        lengths = num_tokens(rows, ends)
+        states = token_states(lm, prompts[start : start + _ROWS], rows, lengths)
+        inside = torch.arange(rows.shape[1]) < lengths.unsqueeze(1)
+        weights = posteriors(hmm, rows)[inside]  # (tokens, H)
+        sums.addmm_(weights.mT.float(), next_token_probabilities(lm, states.before))
+        visits += weights.sum(0, dtype=torch.float64)
+    return Predictions(_within(sums, hmm), visits)
+
+
+def _within(sums: Tensor, hmm: HMM | MonarchHMM) -> Tensor:
+    """Where the HMM has zeros, nothing is predicted; what was never visited stays as it is."""
+    sums = torch.where(hmm.emission > 0, sums, 0.0)
+    total = sums.sum(-1, keepdim=True)
+    return torch.where(total > 0, sums / total.clamp(min=1e-30), hmm.emission)
+
+
+def smooth(
+    hmm: Model, predicted: Predictions, held_out: Tensor, strengths: Sequence[float] = STRENGTHS
+) -> tuple[Model, float]:
+    """The HMM with smoothed emissions, and the strength that suits held-out samples best.
+
+        B'(z, v) = (visits(z) B(z, v) + strength * predicted(z, v)) / (visits(z) + strength)
+
+    Args:
+        hmm: The model.
+        predicted: The language model's predictions.
+        held_out: Samples that the model was not fitted to, (N, n).
+        strengths: How many visits the predictions may be worth.
+    """
+    if not len(held_out) or not strengths:
+        raise InvalidParameterError("choosing a strength needs held-out samples, and strengths")
+    best: tuple[float, Model, float] | None = None
+    for strength in strengths:
+        visits = predicted.visits.to(hmm.emission.dtype).unsqueeze(1)
+        share = strength / (visits + strength).clamp(min=1e-30)
+        emission = _normalised(torch.lerp(hmm.emission, predicted.emission, share))
+        model = _with_emission(hmm, emission)
+        value = log_likelihood_per_token(model, held_out)
+        if best is None or value > best[0]:
+            best = (value, model, strength)
+    if best is None:
+        raise InvalidParameterError("there must be at least one strength")
+    return best[1], best[2]
+
+
+def _with_emission(hmm: Model, emission: Tensor) -> Model:
+    if isinstance(hmm, MonarchHMM):
+        return MonarchHMM(hmm.initial, hmm.left, hmm.right, emission)
+    return HMM(hmm.initial, hmm.transition, emission)
+
+
+def _normalised(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
