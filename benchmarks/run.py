@@ -17,6 +17,7 @@ BENCHMARKS = (
     "product_build",
     "product",
     "decoding",
+    "em",
     "engines",
     "json_schema_suite",
     "sql_coverage",
