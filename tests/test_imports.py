@@ -14,7 +14,7 @@ ROOT = Path(pcgcd.__file__).parent
 # From the bottom up; what stands in one row does not import each other.
 LEVELS = [
     ["errors"],
-    ["circuits"],
+    ["circuits", "exits"],
     ["candidates", "automata", "hmm"],
     ["constraints", "engine", "lm"],
     ["decoding"],

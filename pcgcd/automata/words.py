@@ -14,8 +14,8 @@ import torch
 from pcgcd.automata.algebra import determinize
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.graphs import Graph
-from pcgcd.automata.kernels.edges import distances
 from pcgcd.automata.kernels.jit import Indices, Mask
+from pcgcd.automata.lifting_tables import steps_to_accept
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.running import Runner
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
@@ -38,8 +38,7 @@ UNREACHABLE = 2**62
 
 def distance_to_accept(fa: FiniteAutomaton) -> Indices:
     """The number of steps from each state to the nearest accepting one, (S,), or UNREACHABLE."""
-    backward = Graph.of(fa).reversed()
-    result: Indices = distances(*backward.adjacency()[:2], backward.initial)
+    result: Indices = steps_to_accept(fa.source, fa.target, fa.accepting_mask)
     result[result < 0] = UNREACHABLE
     return result
 

@@ -13,9 +13,8 @@ from pcgcd.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.decoding import Generation
     from pcgcd.hmm import HMM, MonarchHMM
-    from pcgcd.lm import TransformersLM
 
-__all__ = ["add_options", "read_hmm", "read_model", "run"]
+__all__ = ["add_options", "run"]
 
 _METHODS = ("pgcd", "gcd", "lcd", "unconstrained", "rejection")
 
@@ -59,30 +58,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def read_model(name: str | None) -> TransformersLM:
-    """The language model of that name, or the default one."""
-    from pcgcd.lm import TransformersLM, default_model
-
-    if name is None:
-        return default_model()
-    try:
-        return TransformersLM.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise InvalidParameterError(
-            f"no language model could be read from {name!r}: {str(error).splitlines()[0]}"
-        ) from error
-
-
-def read_hmm(name: str) -> HMM | MonarchHMM:
-    """The HMM in that folder."""
-    from pcgcd.hmm import load_hmm
-
-    return load_hmm(name)
-
-
 def _hmm(arguments: argparse.Namespace) -> HMM | MonarchHMM | None:
+    from pcgcd.hmm import default_hmm, load_hmm
+
     if arguments.hmm is not None:
-        return read_hmm(arguments.hmm)
+        return load_hmm(arguments.hmm)
     if arguments.method != "pgcd" and arguments.potential != "pgcd":
         return None
     if arguments.model is not None:
@@ -90,8 +70,6 @@ def _hmm(arguments: argparse.Namespace) -> HMM | MonarchHMM | None:
             "P-GCD needs an HMM distilled from the model: give --hmm, or use --method gcd, which "
             "needs none"
         )
-    from pcgcd.hmm import default_hmm
-
     return default_hmm()
 
 
@@ -99,9 +77,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Generate and print."""
     constraint = read_constraint(arguments)
     hmm = _hmm(arguments)
-    lm = read_model(arguments.model)
     from pcgcd.decoding import generate
+    from pcgcd.lm import load_model
 
+    lm = load_model(arguments.model)
     prompt = arguments.prompt
     result = generate(
         lm,

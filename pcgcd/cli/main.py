@@ -6,18 +6,15 @@ What a command needs is imported when the command runs.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pcgcd import __version__
 from pcgcd.cli import distill, generate, mask
 from pcgcd.cli.constraints import add_constraint_options
-from pcgcd.errors import PcgcdError
+from pcgcd.exits import exit_code
 
 __all__ = ["main"]
-
-_FAILURE = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,18 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 2 after an error, which is one sentence on the error stream.
     """
     arguments = _parser().parse_args(argv)
-    try:
-        arguments.run(arguments)
-    except PcgcdError as error:
-        return _fail(str(error))
-    except OSError as error:
-        return _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
-    return 0
-
-
-def _fail(sentence: str) -> int:
-    print(f"pcgcd: {' '.join(sentence.split())}", file=sys.stderr)
-    return _FAILURE
+    return exit_code(lambda: arguments.run(arguments))
 
 
 def _parser() -> argparse.ArgumentParser:

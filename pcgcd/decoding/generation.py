@@ -11,7 +11,6 @@ from pcgcd.decoding.potentials import Potential, PrefixValidity
 from pcgcd.decoding.proposals import GCD, PGCD, Proposal
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.requests import (
-    Prompt,
     Request,
     choose_potential,
     choose_proposal,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from pcgcd.constraints import Constraint
     from pcgcd.decoding.resampling import Resampler
     from pcgcd.hmm import HMM, MonarchHMM
-    from pcgcd.lm import LanguageModel
+    from pcgcd.lm import LanguageModel, Prompt
 
 __all__ = ["Generator", "Stream", "generate"]
 
@@ -217,7 +216,7 @@ class Generator:
         token_ids = tuple(last.tokens[i] for i in members)
         place = {particle: i for i, particle in enumerate(members)}
         return Generation(
-            texts=tuple(vocabulary.decode(ids).decode("utf-8", "replace") for ids in token_ids),
+            texts=tuple(map(self._text, token_ids)),
             token_ids=token_ids,
             log_weights=tuple(last.log_weights[members].tolist()),
             log_probs=tuple(last.log_probs[members].tolist()),
@@ -233,6 +232,9 @@ class Generator:
             seconds=sum(s.seconds for s in steps),
             model_seconds=sum(s.model_seconds for s in steps),
         )
+
+    def _text(self, token_ids: Sequence[int]) -> str:
+        return self.lm.vocabulary.decode(token_ids).decode("utf-8", "replace")
 
     def _reject(self, request: Request, seed: int | None) -> Generation:
         """Sample until there are enough texts; hopeless ones are given up early."""
@@ -264,7 +266,7 @@ class Generator:
         kept = accepted[:wanted]
         vocabulary = self.lm.vocabulary
         return Generation(
-            texts=tuple(vocabulary.decode(ids).decode("utf-8", "replace") for ids, _ in kept),
+            texts=tuple(self._text(ids) for ids, _ in kept),
             token_ids=tuple(ids for ids, _ in kept),
             log_weights=(0.0,) * len(kept),
             log_probs=tuple(log_p for _, log_p in kept),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Unconstrained
 from pcgcd.decoding.smc import Task
 from pcgcd.errors import InvalidParameterError
+from pcgcd.lm import Prompt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from pcgcd.decoding.population import Stop
     from pcgcd.lm import LanguageModel
 
-__all__ = ["METHODS", "Prompt", "Request", "choose_potential", "choose_proposal", "stop_rule"]
-
-Prompt: TypeAlias = "str | Sequence[int] | Sequence[Mapping[str, str]]"
-"""A text, token ids, or the messages of a chat."""
+__all__ = ["METHODS", "Request", "choose_potential", "choose_proposal", "stop_rule"]
 
 METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd")
 

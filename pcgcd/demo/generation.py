@@ -209,12 +209,12 @@ def main(
 ) -> tuple[Outcome, ...]:
     """Run the demo, print it, and save its picture into the folder ``out``."""
     from pcgcd.hmm import default_hmm, load_hmm
-    from pcgcd.lm import TransformersLM, default_model
+    from pcgcd.lm import load_model
 
     console = console or Console()
     out.mkdir(parents=True, exist_ok=True)
     with console.status("loading the language model (the first time it is converted)") as status:
-        lm = default_model() if model is None else TransformersLM.from_pretrained(model)
+        lm = load_model(model)
         guide = default_hmm() if hmm is None else load_hmm(hmm)
         outcomes = run(lm, guide, particles=particles, seed=seed, tell=status.update)
     report(outcomes, console)

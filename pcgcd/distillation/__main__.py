@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pcgcd.distillation.options import add_options, run
 from pcgcd.distillation.processes import together
-from pcgcd.errors import PcgcdError
+from pcgcd.exits import exit_code
 
 __all__ = ["main"]
 
@@ -23,19 +23,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add_options(parser)
     arguments = parser.parse_args(argv)
-    try:
+
+    def command() -> None:
         with together():
             run(arguments)
-    except PcgcdError as error:
-        return _fail(str(error))
-    except OSError as error:
-        return _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
-    return 0
 
-
-def _fail(sentence: str) -> int:
-    print(f"pcgcd: {' '.join(sentence.split())}", file=sys.stderr)
-    return 2
+    return exit_code(command)
 
 
 if __name__ == "__main__":

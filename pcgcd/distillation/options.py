@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcgcd.errors import InvalidParameterError
-
 if TYPE_CHECKING:
     from pcgcd.distillation.pipeline import Distilled
     from pcgcd.distillation.sampling import Engine
@@ -92,6 +90,7 @@ def run(arguments: argparse.Namespace) -> Distilled:
     from pcgcd.distillation.pipeline import Fitting, Sampling, Start, distill
     from pcgcd.distillation.processes import is_first
     from pcgcd.distillation.prompts import read_prompts
+    from pcgcd.lm import load_model
 
     sampling = Sampling(
         arguments.samples,
@@ -113,7 +112,7 @@ def run(arguments: argparse.Namespace) -> Distilled:
         checkpoint_seconds=arguments.checkpoint_seconds,
     )
     prompts = None if arguments.prompts is None else read_prompts(arguments.prompts)
-    lm = _read_model(arguments.model)
+    lm = load_model(arguments.model)
     with bars(arguments.samples, wanted=is_first() and not arguments.quiet) as told:
         distilled = distill(
             lm,
@@ -131,19 +130,6 @@ def run(arguments: argparse.Namespace) -> Distilled:
     if is_first():
         _print(distilled)
     return distilled
-
-
-def _read_model(name: str | None) -> TransformersLM:
-    from pcgcd.lm import TransformersLM, default_model
-
-    if name is None:
-        return default_model()
-    try:
-        return TransformersLM.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise InvalidParameterError(
-            f"no language model could be read from {name!r}: {str(error).splitlines()[0]}"
-        ) from error
 
 
 def _engine(name: str, lm: TransformersLM) -> Engine | None:

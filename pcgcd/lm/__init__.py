@@ -10,7 +10,7 @@ from pcgcd.lm.hmm import HMMLanguageModel
 from pcgcd.lm.table import TableLM
 
 if TYPE_CHECKING:
-    from pcgcd.lm.default import default_model
+    from pcgcd.lm.default import default_model, load_model
     from pcgcd.lm.transformers_lm import TransformersLM
 
 __all__ = [
@@ -23,10 +23,15 @@ __all__ = [
     "TableLM",
     "TransformersLM",
     "default_model",
+    "load_model",
 ]
 
 # These need transformers, which takes seconds to import.
-_LATER = {"TransformersLM": "transformers_lm", "default_model": "default"}
+_LATER = {
+    "TransformersLM": "transformers_lm",
+    "default_model": "default",
+    "load_model": "default",
+}
 
 
 def __getattr__(name: str) -> Any:

