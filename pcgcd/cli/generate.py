@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "run"]
 
-_METHODS = ("pgcd", "gcd", "lcd", "unconstrained", "rejection")
+_METHODS = ("pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +33,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
     how.add_argument("--particles", type=int, default=8, help="the number of texts (%(default)s)")
     how.add_argument("--model", help="a model's folder or hub id; without it, the default model")
-    how.add_argument("--hmm", help="an HMM's folder or hub id, for pgcd; the default model has one")
-    how.add_argument("--w", type=float, default=0.7, help="weight of the model (%(default)s)")
+    how.add_argument("--hmm", help="an HMM's folder or hub id; the default model has one")
+    how.add_argument("--w", type=float, help="weight of the model (0.7 for pgcd, 0.5 for twisted)")
     how.add_argument(
         "--potential",
         choices=["pgcd", "prefix", "local", "terminal"],
@@ -63,7 +63,7 @@ def _hmm(arguments: argparse.Namespace) -> HMM | MonarchHMM | None:
 
     if arguments.hmm is not None:
         return load_hmm(arguments.hmm)
-    if arguments.method != "pgcd" and arguments.potential != "pgcd":
+    if arguments.method not in ("pgcd", "twisted") and arguments.potential != "pgcd":
         return None
     if arguments.model is not None:
         raise InvalidParameterError(

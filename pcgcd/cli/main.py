@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcgcd import __version__
-from pcgcd.cli import distill, generate, mask
+from pcgcd.cli import distill, experiment, generate, mask
 from pcgcd.cli.constraints import add_constraint_options
 from pcgcd.exits import exit_code
 
@@ -78,12 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     distill.add_options(distill_)
     distill_.set_defaults(run=distill.run)
 
-    experiment = commands.add_parser("experiment", help="repeat a table or figure of the paper")
-    experiment.add_argument("name", choices=["nfa-dfa"])
-    experiment.add_argument(
-        "--out", type=Path, default=Path("experiments_output"), help="folder (%(default)s)"
-    )
-    experiment.set_defaults(run=_experiment)
+    experiment_ = commands.add_parser("experiment", help="repeat a table or figure of the paper")
+    experiment.add_options(experiment_)
+    experiment_.set_defaults(run=experiment.run)
     return parser
 
 
@@ -108,9 +105,3 @@ def _compile(arguments: argparse.Namespace) -> None:
     from pcgcd.cli.compile import run
 
     run(arguments)
-
-
-def _experiment(arguments: argparse.Namespace) -> None:
-    from pcgcd.experiments import nfa_dfa
-
-    nfa_dfa.main(arguments.out)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pcgcd.decoding.genealogy import Genealogy, Move
 from pcgcd.decoding.generation import Generator, Stream, generate
 from pcgcd.decoding.population import Population, extend, resample
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.prefixes import NextStep, Prefixes
-from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Unconstrained
+from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.randomness import Draw, Randomness
 from pcgcd.decoding.requests import METHODS, Request
 from pcgcd.decoding.resampling import (
@@ -31,9 +32,11 @@ __all__ = [
     "SMC",
     "AutomatonState",
     "Draw",
+    "Genealogy",
     "Generation",
     "Generator",
     "LookAhead",
+    "Move",
     "NextStep",
     "Population",
     "Potential",
@@ -47,6 +50,7 @@ __all__ = [
     "Stream",
     "Task",
     "Terminal",
+    "Twisted",
     "Unconstrained",
     "effective_sample_size",
     "extend",

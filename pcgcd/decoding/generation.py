@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.potentials import Potential, PrefixValidity
-from pcgcd.decoding.proposals import GCD, PGCD, Proposal
+from pcgcd.decoding.proposals import GCD, PGCD, Proposal, Twisted
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.requests import (
     Request,
@@ -42,7 +43,7 @@ def generate(
     particles: int = 8,
     method: str | Proposal = "pgcd",
     hmm: HMM | MonarchHMM | None = None,
-    w: float = 0.7,
+    w: float | None = None,
     potential: str | Potential | None = None,
     smc: bool = True,
     resampling: str | Resampler = "systematic",
@@ -59,8 +60,8 @@ def generate(
 ) -> Generation:
     """Generate texts that satisfy a constraint, with weights that aim at p_lm(x | C).
 
-    With the methods "gcd" and "pgcd" every text that ends satisfies the constraint within the
-    budget, whatever the language model says.
+    With the methods "gcd", "pgcd" and "twisted" every text that ends satisfies the constraint
+    within the budget, whatever the language model says.
 
     Args:
         lm: The language model.
@@ -68,9 +69,12 @@ def generate(
         prompt: A text, token ids, or the messages of a chat.
         budget: The largest number of tokens, the one that ends the text included.
         particles: The number of texts k.
-        method: "pgcd", "gcd", "lcd", "unconstrained", "rejection", or a proposal of your own.
-        hmm: The HMM of P-GCD, distilled from the language model.
-        w: The weight of the language model in the proposal of P-GCD.
+        method: "pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection", or a proposal of
+            your own.
+        hmm: The HMM of P-GCD and of "twisted", distilled from the language model. If it has learnt
+            to copy from prompts, it is conditioned on this one.
+        w: How far the language model is trusted rather than the HMM, from 0 to 1, which is GCD;
+            by default 0.7 for P-GCD and 0.5 for "twisted".
         potential: "pgcd" (look ahead with the HMM), "prefix" (the text still fits in the budget),
             "local" (some text of any length is left), "terminal" (nothing before the end), or a
             potential of your own. By default the one that goes with the method.
@@ -122,8 +126,8 @@ class Generator:
     Attributes:
         lm: The language model.
         method: See :func:`generate`.
-        hmm: The HMM of P-GCD.
-        w: The weight of the language model in the proposal of P-GCD.
+        hmm: See :func:`generate`.
+        w: See :func:`generate`.
         potential: See :func:`generate`.
         smc: The particles and how they are resampled.
         stop: See :func:`generate`.
@@ -134,7 +138,7 @@ class Generator:
     lm: LanguageModel
     method: str | Proposal = "pgcd"
     hmm: HMM | MonarchHMM | None = None
-    w: float = 0.7
+    w: float | None = None
     potential: str | Potential | None = None
     smc: SMC = field(default_factory=SMC)
     stop: str | Sequence[str] | Callable[[bytes], bool] | None = None
@@ -144,7 +148,7 @@ class Generator:
     def __post_init__(self) -> None:
         """Check that what the method needs is there."""
         proposal = choose_proposal(self.method, self.w)
-        potential = choose_potential(self.potential, self.method)
+        potential = choose_potential(self.potential, self.method, self.w)
         if self.hmm is None and (proposal.needs_product or potential.needs_product):
             raise InvalidParameterError(
                 "P-GCD needs an HMM distilled from the language model: give hmm=, or use "
@@ -190,7 +194,7 @@ class Generator:
             self.lm,
             tasks,
             choose_proposal(self.method, self.w),
-            choose_potential(self.potential, self.method),
+            choose_potential(self.potential, self.method, self.w),
             hmm=self.hmm,
             stop=stop_rule(self.stop, self.lm.vocabulary),
             seed=rng,
@@ -198,7 +202,7 @@ class Generator:
 
     def _results(self, requests: Sequence[Request], steps: Sequence[Step]) -> list[Generation]:
         results = [self._result(i, request, steps) for i, request in enumerate(requests)]
-        if isinstance(choose_proposal(self.method, self.w), GCD | PGCD):
+        if isinstance(choose_proposal(self.method, self.w), GCD | PGCD | Twisted):
             for result in results:
                 if result.log_evidence == -math.inf:
                     raise DeadEndError(
@@ -214,7 +218,6 @@ class Generator:
         members = last.members(task)
         vocabulary = self.lm.vocabulary
         token_ids = tuple(last.tokens[i] for i in members)
-        place = {particle: i for i, particle in enumerate(members)}
         return Generation(
             texts=tuple(map(self._text, token_ids)),
             token_ids=token_ids,
@@ -224,10 +227,7 @@ class Generator:
             effective_sample_sizes=tuple(s.effective_sample_sizes[task] for s in steps),
             satisfied=tuple(request.satisfied_by(ids, vocabulary) for ids in token_ids),
             ended=tuple(last.ended[i] for i in members),
-            ancestors=tuple(
-                None if s.ancestors is None else tuple(place[s.ancestors[i]] for i in members)
-                for s in steps
-            ),
+            genealogy=Genealogy.of_task(steps, task),
             method=self.method if isinstance(self.method, str) else repr(self.method),
             seconds=sum(s.seconds for s in steps),
             model_seconds=sum(s.model_seconds for s in steps),
@@ -274,7 +274,7 @@ class Generator:
             effective_sample_sizes=(),
             satisfied=tuple(request.satisfied_by(ids, vocabulary) for ids, _ in kept),
             ended=(True,) * len(kept),
-            ancestors=(),
+            genealogy=Genealogy(()),
             method="rejection",
             acceptance_rate=rate,
             seconds=seconds,

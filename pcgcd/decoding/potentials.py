@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.decoding.prefixes import Prefixes
+from pcgcd.decoding.proposals import check_weight
 
 __all__ = ["LookAhead", "Potential", "PrefixValidity", "Terminal"]
 
@@ -65,13 +66,23 @@ class PrefixValidity:
 
 @dataclass(frozen=True)
 class LookAhead:
-    """The potential of P-GCD: psi = p_hmm(C | x_1:t), the HMM's guess that the text will do.
+    """psi = p_hmm(C | x_1:t)^(1 - w), the HMM's guess that the text will do.
 
     For an ambiguous automaton it counts paths; the end of the text corrects that.
+
+    Attributes:
+        w: Between 0, the potential of P-GCD, and 1, which is :class:`PrefixValidity`.
     """
 
+    w: float = 0.0
     needs_product: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        """Check the range."""
+        check_weight(self.w)
+
     def log_twist(self, prefixes: Prefixes) -> Tensor:
-        """The product's log-probability of a completion."""
-        return prefixes.need_product().log_lookahead().double().cpu()
+        """The product's log-probability of a completion, tempered."""
+        log_chance = prefixes.need_product().log_lookahead().double().cpu()
+        # Not zero times infinity: what cannot be completed stays impossible.
+        return torch.where(log_chance.isneginf(), log_chance, (1 - self.w) * log_chance)

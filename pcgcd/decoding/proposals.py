@@ -9,7 +9,7 @@ from pcgcd.candidates import Candidates
 from pcgcd.decoding.prefixes import NextStep
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["GCD", "LCD", "PGCD", "Proposal", "Unconstrained"]
+__all__ = ["GCD", "LCD", "PGCD", "Proposal", "Twisted", "Unconstrained"]
 
 
 class Proposal(Protocol):
@@ -66,6 +66,16 @@ class GCD:
         return step.masked(within_budget=True)
 
 
+def check_weight(w: float) -> None:
+    """Whether a weight of the language model is one.
+
+    Raises:
+        InvalidParameterError: It is not between 0 and 1.
+    """
+    if not 0 <= w <= 1:
+        raise InvalidParameterError(f"w must lie in [0, 1], but is {w}")
+
+
 @dataclass(frozen=True)
 class PGCD:
     """Probabilistic GCD: q(x_t) in proportion to p_lm(x_t)^w * p_prod(x_t)^(1 - w).
@@ -81,8 +91,7 @@ class PGCD:
 
     def __post_init__(self) -> None:
         """Check the range."""
-        if not 0 <= self.w <= 1:
-            raise InvalidParameterError(f"w must lie in [0, 1], but is {self.w}")
+        check_weight(self.w)
 
     @property
     def needs_product(self) -> bool:
@@ -100,3 +109,37 @@ class PGCD:
         mixture = product.log_weights.mul(1 - self.w)
         mixture.add_(product.at(step.log_probs).to(mixture.dtype), alpha=self.w)
         return product.with_weights(mixture)
+
+
+@dataclass(frozen=True)
+class Twisted:
+    """The language model, twisted: q(x_t) in proportion to p_lm(x_t) * p_hmm(C | x_{1:t})^(1 - w).
+
+    P-GCD asks the HMM which token comes next, which the language model knows better; this asks it
+    only what the language model cannot tell, how likely each token is to end well. With the
+    potential ``LookAhead(w)`` a particle's weight does not depend on the token that was drawn.
+    Its support is that of GCD.
+
+    Attributes:
+        w: Between 0, which trusts the HMM's look-ahead in full, and 1, which is GCD.
+    """
+
+    w: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        check_weight(self.w)
+
+    @property
+    def needs_product(self) -> bool:
+        """Whether it needs an HMM."""
+        return self.w < 1
+
+    def weigh(self, step: NextStep) -> Candidates:
+        """The model's weights times those of the look-ahead."""
+        if self.w == 1:
+            return step.masked(within_budget=True)
+        ahead = step.prefixes.need_product().next_lookaheads()
+        twisted = ahead.log_weights.mul(1 - self.w)
+        twisted.add_(ahead.at(step.log_probs).to(twisted.dtype))
+        return ahead.with_weights(twisted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
-from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Unconstrained
+from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.smc import Task
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm import Prompt
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "Request", "choose_potential", "choose_proposal", "stop_rule"]
 
-METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd")
+METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,8 @@ class Request:
         return self.constraint.matches(vocabulary.decode(tokens))
 
 
-def choose_proposal(method: str | Proposal, w: float) -> Proposal:
-    """The proposal of a method."""
+def choose_proposal(method: str | Proposal, w: float | None) -> Proposal:
+    """The proposal of a method; without a weight of the language model, with its usual one."""
     if not isinstance(method, str):
         return method
     proposals: dict[str, Callable[[], Proposal]] = {
@@ -73,7 +73,8 @@ def choose_proposal(method: str | Proposal, w: float) -> Proposal:
         "rejection": Unconstrained,
         "lcd": LCD,
         "gcd": GCD,
-        "pgcd": lambda: PGCD(w),
+        "pgcd": lambda: PGCD() if w is None else PGCD(w),
+        "twisted": lambda: Twisted() if w is None else Twisted(w),
     }
     if method not in proposals:
         raise InvalidParameterError(
@@ -82,8 +83,12 @@ def choose_proposal(method: str | Proposal, w: float) -> Proposal:
     return proposals[method]()
 
 
-def choose_potential(potential: str | Potential | None, method: str | Proposal) -> Potential:
+def choose_potential(
+    potential: str | Potential | None, method: str | Proposal, w: float | None = None
+) -> Potential:
     """The potential of that name; without one, the potential that goes with the method."""
+    if potential is None and method == "twisted":
+        return LookAhead(Twisted().w if w is None else w)
     if potential is None:
         usual = {"unconstrained": "terminal", "lcd": "local", "pgcd": "pgcd"}
         potential = usual.get(method, "prefix") if isinstance(method, str) else "prefix"

@@ -8,9 +8,13 @@ from typing import Any
 
 import torch
 
+from pcgcd.circuits.tables import table_html
+from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.randomness import Randomness
 
 __all__ = ["Generation"]
+
+_SHOWN_TEXTS = 20
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Generation:
         effective_sample_sizes: After each step, before resampling.
         satisfied: Whether each text satisfies the constraint: checked again, byte by byte.
         ended: Whether each text ended, by a token or at the end of the budget.
-        ancestors: The ancestor of each particle at each step; None where nothing was resampled.
+        genealogy: What each particle drew and which one it was copied from, step by step; empty
+            for rejection sampling.
         method: How they were made.
         acceptance_rate: The share of samples that were accepted; rejection sampling only.
         seconds: The time taken without the language model.
@@ -42,11 +47,16 @@ class Generation:
     effective_sample_sizes: tuple[float, ...]
     satisfied: tuple[bool, ...]
     ended: tuple[bool, ...]
-    ancestors: tuple[tuple[int, ...] | None, ...]
+    genealogy: Genealogy
     method: str
     acceptance_rate: float | None = None
     seconds: float = 0.0
     model_seconds: float = 0.0
+
+    @property
+    def ancestors(self) -> tuple[tuple[int, ...] | None, ...]:
+        """The ancestor of each particle at each step; None where nothing was resampled."""
+        return tuple(move.ancestors for move in self.genealogy.moves)
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -55,7 +65,8 @@ class Generation:
         if top == -math.inf:
             return (0.0,) * len(self.log_weights)
         raw = [math.exp(value - top) for value in self.log_weights]
-        return tuple(value / sum(raw) for value in raw)
+        total = sum(raw)
+        return tuple(value / total for value in raw)
 
     @property
     def effective_sample_size(self) -> float:
@@ -65,9 +76,13 @@ class Generation:
 
     @property
     def best(self) -> str:
-        """The text of the largest weight; of several, the most probable one."""
+        """The text of the largest weight, equal texts together; of several, the most probable."""
+        total = self.posterior()
         order = range(len(self.texts))
-        return self.texts[max(order, key=lambda i: (self.log_weights[i], self.log_probs[i]))]
+        # Rounded, so that equal sums are equal.
+        return self.texts[
+            max(order, key=lambda i: (round(total[self.texts[i]], 12), self.log_probs[i]))
+        ]
 
     def draw(self, seed: int | None = None) -> str:
         """One text, drawn by weight: a sample of p_lm(x | C) when there are many particles."""
@@ -99,6 +114,23 @@ class Generation:
             "seconds": self.seconds,
             "model_seconds": self.model_seconds,
         }
+
+    def _repr_html_(self) -> str:
+        """The texts by weight, the heaviest first."""
+        order = sorted(range(len(self)), key=lambda i: (-self.log_weights[i], -self.log_probs[i]))
+        weights = self.weights
+        rows = [
+            (
+                f"{weights[i]:.3f}",
+                "yes" if self.satisfied[i] else "no",
+                f"{self.log_probs[i]:.2f}",
+                self.texts[i],
+            )
+            for i in order[:_SHOWN_TEXTS]
+        ]
+        if len(self) > _SHOWN_TEXTS:
+            rows.append(("...", "", "", f"and {len(self) - _SHOWN_TEXTS} more"))
+        return table_html(repr(self), ("weight", "satisfies", "log p", "text"), rows)
 
     def __len__(self) -> int:
         return len(self.texts)

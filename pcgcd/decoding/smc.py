@@ -60,6 +60,7 @@ class Step:
         log_weights: The log-weights before resampling, by particle.
         effective_sample_sizes: Before resampling, by task.
         ancestors: Where each particle comes from; None if there was no resampling.
+        drawn: The token that each particle drew, before resampling; None where it drew none.
         seconds: The time of the step without the language model.
         model_seconds: The time of the language model.
     """
@@ -69,6 +70,7 @@ class Step:
     log_weights: tuple[float, ...]
     effective_sample_sizes: tuple[float, ...]
     ancestors: tuple[int, ...] | None
+    drawn: tuple[int | None, ...]
     seconds: float
     model_seconds: float
 
@@ -144,11 +146,16 @@ class SMC:
             clock = time.perf_counter()
             log_probs = self.sharpening(log_probs)
             old_row = {particle: row for row, particle in enumerate(population.active)}
+            before = population.tokens
             population = extend(
                 population, log_probs, proposal, potential, rng, eos_ids=eos_ids, stop=stop
             )
             log_weights = tuple(population.log_weights.tolist())
             sizes = tuple(map(population.effective_sample_size, range(len(tasks))))
+            drawn = tuple(
+                new[-1] if len(new) > len(old) else None
+                for old, new in zip(before, population.tokens, strict=True)
+            )
             ancestors = None
             if self.resampling is not None:
                 population, ancestors = resample(
@@ -164,7 +171,9 @@ class SMC:
                 session.reindex([old_row[i] for i in parents])
                 session.advance([population.tokens[i][-1] for i in population.active])
             model_seconds += time.perf_counter() - clock
-            yield Step(number, population, log_weights, sizes, ancestors, seconds, model_seconds)
+            yield Step(
+                number, population, log_weights, sizes, ancestors, drawn, seconds, model_seconds
+            )
             model_seconds = 0.0
 
 
@@ -177,7 +186,8 @@ def _start(tasks: Sequence[Task], rows: Sequence[int], hmm: HMM | MonarchHMM | N
     budgets = [tasks[index].budget for index in rows]
     product = None
     if hmm is not None:
-        engines = [ProductEngine.of(hmm, task.automaton) for task in tasks]
+        models = {task.prompt: hmm.given(task.prompt) for task in tasks}
+        engines = [ProductEngine.of(models[task.prompt], task.automaton) for task in tasks]
         product = start_batch([(engines[index], tasks[index].budget) for index in rows])
     return Prefixes(((),) * len(rows), AutomatonState.start(automata, budgets), product)
 

@@ -6,9 +6,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pcgcd.distillation.pipeline import Distilled, Fitting, Sampling, Start, distill
+    from pcgcd.distillation.pipeline import Distilled, distill
     from pcgcd.distillation.prompts import Source, read_prompts
     from pcgcd.distillation.sampling import sample
+    from pcgcd.distillation.settings import Fitting, Sampling, Start
     from pcgcd.distillation.shards import SampleSet
     from pcgcd.distillation.starts import initialise
 
@@ -28,7 +29,8 @@ __all__ = [
 # Imported when they are used: the command line only wants the options.
 _MODULES = {
     "starts": ("initialise",),
-    "pipeline": ("Distilled", "Fitting", "Sampling", "Start", "distill"),
+    "pipeline": ("Distilled", "distill"),
+    "settings": ("Fitting", "Sampling", "Start"),
     "prompts": ("Source", "read_prompts"),
     "sampling": ("sample",),
     "shards": ("SampleSet",),

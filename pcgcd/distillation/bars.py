@@ -16,6 +16,7 @@ class Callbacks(NamedTuple):
     """What tells the bars how far it is."""
 
     on_sample: Callable[[int, int], None] | None
+    on_read: Callable[[int, int], None] | None
     on_fit: Callable[[Progress], None] | None
 
 
@@ -28,7 +29,7 @@ def bars(samples: int, wanted: bool) -> Iterator[Callbacks]:
         wanted: Whether to draw them.
     """
     if not wanted:
-        yield Callbacks(None, None)
+        yield Callbacks(None, None, None)
         return
     import time
 
@@ -44,8 +45,10 @@ def bars(samples: int, wanted: bool) -> Iterator[Callbacks]:
     )
     with Bars(*columns, console=Console(stderr=True)) as shown:
         sampling = shown.add_task("samples", total=samples, note="")
+        reading = shown.add_task("reading samples again", total=None, note="", visible=False)
         fitting = shown.add_task("fitting", total=None, note="", visible=False)
         clock, new, tokens = time.monotonic(), 0, 0
+        read_from = clock
 
         def on_sample(count: int, count_tokens: int) -> None:
             nonlocal new, tokens
@@ -59,6 +62,18 @@ def bars(samples: int, wanted: bool) -> Iterator[Callbacks]:
                 note += f", {_duration(left * seconds / new)} left"
             shown.update(sampling, note=note)
 
+        def on_read(count: int, total: int) -> None:
+            nonlocal read_from
+            task = shown.tasks[reading]
+            if not task.visible or task.finished:
+                shown.reset(reading, total=total, visible=True)
+                read_from = time.monotonic()
+            shown.update(reading, advance=count)
+            left = total - task.completed
+            seconds = time.monotonic() - read_from
+            note = f"{_duration(left * seconds / max(1, task.completed))} left"
+            shown.update(reading, note=note)
+
         def on_fit(progress: Progress) -> None:
             note = (
                 f"epoch {progress.epoch} of {progress.epochs}, {progress.tokens_per_second:.0f} "
@@ -68,7 +83,7 @@ def bars(samples: int, wanted: bool) -> Iterator[Callbacks]:
             total = progress.epochs * progress.batches
             shown.update(fitting, completed=done, total=total, note=note, visible=True)
 
-        yield Callbacks(on_sample, on_fit)
+        yield Callbacks(on_sample, on_read, on_fit)
 
 
 def _duration(seconds: float) -> str:

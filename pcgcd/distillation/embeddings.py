@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -35,6 +35,7 @@ def token_states(
     lengths: Tensor,
     *,
     batch_size: int = 64,
+    progress: Callable[[int], None] | None = None,
 ) -> TokenStates:
     """The states around each token of each sample, one sample after the other.
 
@@ -46,11 +47,12 @@ def token_states(
         tokens: The samples, (N, n).
         lengths: How many tokens of each count, (N,).
         batch_size: How many samples are read at once.
+        progress: Called with the number of samples that were read, again and again.
 
     Raises:
         InvalidParameterError: The language model is of another kind.
     """
-    model = _model_of(lm)
+    model = model_of(lm)
     if not all(map(len, prompts)):
         raise InvalidParameterError(
             "a language model of transformers needs at least one token to start from, but a "
@@ -68,6 +70,8 @@ def token_states(
             for text, found in zip(batch, _read(model, prompt, batch)):
                 for row in samples[text]:
                     states[row] = found[: len(text) + 1]
+            if progress is not None:
+                progress(sum(len(samples[text]) for text in batch))
     there = [part for part in states if len(part)]
     return TokenStates(
         torch.cat([part[:-1] for part in there]), torch.cat([part[1:] for part in there])
@@ -76,7 +80,7 @@ def token_states(
 
 def next_token_probabilities(lm: LanguageModel, before: Tensor) -> Tensor:
     """What the model predicts from its states, (number, V) float32."""
-    model = _model_of(lm)
+    model = model_of(lm)
     head = model.get_output_embeddings()
     with torch.inference_mode():
         logits = head(before.to(device=model.device, dtype=head.weight.dtype)).float()
@@ -84,12 +88,17 @@ def next_token_probabilities(lm: LanguageModel, before: Tensor) -> Tensor:
     return found
 
 
-def _model_of(lm: LanguageModel) -> Any:
+def model_of(lm: LanguageModel) -> Any:
+    """The model of transformers that a language model wraps.
+
+    Raises:
+        InvalidParameterError: It is of another kind.
+    """
     model: Any = getattr(lm, "model", None)
     if model is None or not hasattr(model, "base_model"):
         raise InvalidParameterError(
             "hidden states can be read from models of transformers only, but the language model "
-            f'is a {type(lm).__name__}; initialise with method="random"'
+            f'is a {type(lm).__name__}; initialise with method="random", and do not smooth'
         )
     return model
 

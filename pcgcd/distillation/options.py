@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcgcd.distillation.pipeline import Distilled
@@ -67,11 +67,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     fitted.add_argument(
         "--patience", type=int, default=3, help="epochs without a better one (%(default)s)"
     )
+    fitted.add_argument(
+        "--em-engine",
+        choices=["own", "pyjuice"],
+        default="own",
+        help="whose EM; pyjuice's needs a CUDA device (%(default)s)",
+    )
     fitted.add_argument("--held-out", type=float, default=0.1, help="share (%(default)s)")
     fitted.add_argument(
         "--smooth",
         action="store_true",
         help="smooth emissions with the model's predictions: good where samples are few",
+    )
+    fitted.add_argument(
+        "--no-copy",
+        action="store_true",
+        help="do not learn how answers repeat words of their prompts",
     )
     fitted.add_argument(
         "--checkpoint-seconds", type=float, default=300.0, help="between saves (%(default)s)"
@@ -87,9 +98,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Distilled:
     """Distil, and print how good the HMM is."""
     from pcgcd.distillation.bars import bars
-    from pcgcd.distillation.pipeline import Fitting, Sampling, Start, distill
+    from pcgcd.distillation.pipeline import distill
     from pcgcd.distillation.processes import is_first
     from pcgcd.distillation.prompts import read_prompts
+    from pcgcd.distillation.settings import Fitting, Sampling, Start, check_whole
     from pcgcd.lm import load_model
 
     sampling = Sampling(
@@ -109,8 +121,11 @@ def run(arguments: argparse.Namespace) -> Distilled:
         patience=arguments.patience,
         held_out=arguments.held_out,
         smooth=arguments.smooth,
+        copy=not arguments.no_copy,
         checkpoint_seconds=arguments.checkpoint_seconds,
+        engine=arguments.em_engine,
     )
+    check_whole("seed", arguments.seed, 0)
     prompts = None if arguments.prompts is None else read_prompts(arguments.prompts)
     lm = load_model(arguments.model)
     with bars(arguments.samples, wanted=is_first() and not arguments.quiet) as told:
@@ -124,7 +139,9 @@ def run(arguments: argparse.Namespace) -> Distilled:
             seed=arguments.seed,
             engine=_engine(arguments.engine, lm),
             emission_dtype=arguments.store,
+            notes={"options": _options(arguments)},
             on_sample=told.on_sample,
+            on_read=told.on_read,
             on_fit=told.on_fit,
         )
     if is_first():
@@ -142,6 +159,16 @@ def _engine(name: str, lm: TransformersLM) -> Engine | None:
     return None
 
 
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All options, those by default among them, as plain data."""
+    plain = bool | int | float | str | None
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in sorted(vars(arguments).items())
+        if isinstance(value, plain | Path)
+    }
+
+
 def _print(distilled: Distilled) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -154,6 +181,16 @@ def _print(distilled: Distilled) -> None:
         for name, bits in distilled.bits.items():
             table.add_row(name, f"{bits:.3f}")
         console.print(table)
-    note = f"epoch {distilled.result.best_epoch} of {len(distilled.result.history)} was best"
-    where = f"The HMM is in {distilled.folder} ({note})."
-    console.print(where, markup=False, highlight=False, soft_wrap=True)
+    result, lines = distilled.result, []
+    best = f"epoch {distilled.epoch} of {len(result.history)} was best"
+    if distilled.strength is not None:
+        best += f", smoothed with the strength {distilled.strength:g}"
+    lines.append(f"The HMM is in {distilled.folder} ({best}).")
+    if distilled.storage is not None:
+        error = distilled.storage
+        lines.append(
+            f"Its emissions take {error.num_bytes / 1e6:.1f} MB as {error.dtype}; stored rows "
+            f"differ from the true ones by {error.mean_kl:.2g} nats on average (KL)."
+        )
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

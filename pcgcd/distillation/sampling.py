@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pcgcd.decoding import SMC, Generator, Randomness, Request, systematic
 from pcgcd.distillation.prompts import Source, constraint_of, fingerprint, sources_of
+from pcgcd.distillation.settings import Sampling, check_whole
 from pcgcd.distillation.shards import Manifest, SampleSet, Shard, ShardFolder, num_tokens
 from pcgcd.errors import DeadEndError, EmptyLanguageError, InvalidParameterError, PcgcdError
 from pcgcd.hmm.reduction import Processes
@@ -97,22 +98,8 @@ def sample(
         EmptyLanguageError: A constraint has no answer of this length.
     """
     sources = sources_of(prompts)
-    for name, value, least in (
-        ("samples", samples, 1),
-        ("length", length, 1),
-        ("batch_size", batch_size, 1),
-        ("shard_size", shard_size, 1),
-        ("group", group, 1),
-        ("seed", seed, 0),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidParameterError(
-                f"{name} must be a whole number of at least {least}, but is {value!r}"
-            )
-    if shard_size % group:
-        raise InvalidParameterError(
-            f"shard_size must be a multiple of group, but they are {shard_size} and {group}"
-        )
+    Sampling(samples, length, batch_size, shard_size, group)  # checks them
+    check_whole("seed", seed, 0)
     answering: Engine = SessionEngine(lm) if engine is None else engine
     vocabulary = lm.vocabulary
     manifest = Manifest(

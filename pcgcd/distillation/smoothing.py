@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +18,7 @@ from pcgcd.hmm.fit import log_likelihood_per_token
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
-__all__ = ["Predictions", "posteriors", "predictions", "smooth"]
-
-Model = TypeVar("Model", HMM, MonarchHMM)
+__all__ = ["Predictions", "Smoothed", "posteriors", "predictions", "smooth"]
 
 _ROWS = 64
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 1e5)
@@ -61,35 +59,40 @@ def posteriors(hmm: HMM | MonarchHMM, tokens: Tensor) -> Tensor:
 
 
 def predictions(
-    hmm: HMM | MonarchHMM,
+    hmms: Sequence[HMM | MonarchHMM],
     lm: LanguageModel,
     prompts: Sequence[tuple[int, ...]],
     tokens: Tensor,
     eos_ids: Iterable[int],
-) -> Predictions:
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Predictions, ...]:
     """Read samples once more, and average the language model's predictions by hidden state.
 
         B(z, v) ~ sum_t p(z_t = z | x) p_lm(v | x_{<t})
 
     Args:
-        hmm: A model that was fitted to the samples.
+        hmms: Models that were fitted to the samples; all for one reading.
         lm: The language model, one of transformers.
         prompts: The tokens of the prompt of each sample.
         tokens: The samples, (N, n), padded with EOS.
         eos_ids: The tokens that end a text.
+        progress: Called with the number of samples that were read, again and again.
     """
     ends = tuple(eos_ids)
-    sums = torch.zeros(hmm.num_hidden, hmm.vocab_size)
-    visits = torch.zeros(hmm.num_hidden, dtype=torch.float64)
+    sums = [torch.zeros(hmm.num_hidden, hmm.vocab_size) for hmm in hmms]
+    visits = [torch.zeros(hmm.num_hidden, dtype=torch.float64) for hmm in hmms]
     for start in range(0, len(tokens), _ROWS):
         rows = tokens[start : start + _ROWS]
         lengths = num_tokens(rows, ends)
-        states = token_states(lm, prompts[start : start + _ROWS], rows, lengths)
+        states = token_states(lm, prompts[start : start + _ROWS], rows, lengths, progress=progress)
         inside = torch.arange(rows.shape[1]) < lengths.unsqueeze(1)
-        weights = posteriors(hmm, rows)[inside]  # (tokens, H)
-        sums.addmm_(weights.mT.float(), next_token_probabilities(lm, states.before))
-        visits += weights.sum(0, dtype=torch.float64)
-    return Predictions(_within(sums, hmm), visits)
+        predicted = next_token_probabilities(lm, states.before)
+        for hmm, total, count in zip(hmms, sums, visits, strict=True):
+            weights = posteriors(hmm, rows)[inside]  # (tokens, H)
+            total.addmm_(weights.mT.float(), predicted)
+            count += weights.sum(0, dtype=torch.float64)
+    return tuple(Predictions(_within(t, hmm), c) for hmm, t, c in zip(hmms, sums, visits))
 
 
 def _within(sums: Tensor, hmm: HMM | MonarchHMM) -> Tensor:
@@ -99,39 +102,50 @@ def _within(sums: Tensor, hmm: HMM | MonarchHMM) -> Tensor:
     return torch.where(total > 0, sums / total.clamp(min=1e-30), hmm.emission)
 
 
+class Smoothed(NamedTuple):
+    """A smoothed HMM.
+
+    Attributes:
+        hmm: The model.
+        strength: How many visits the predictions are worth.
+        held_out: Nats per token of the held-out samples.
+    """
+
+    hmm: Any
+    strength: float
+    held_out: float
+
+
 def smooth(
-    hmm: Model, predicted: Predictions, held_out: Tensor, strengths: Sequence[float] = STRENGTHS
-) -> tuple[Model, float]:
-    """The HMM with smoothed emissions, and the strength that suits held-out samples best.
+    hmm: HMM | MonarchHMM,
+    predicted: Predictions,
+    held_out: Tensor,
+    strengths: Sequence[float] = STRENGTHS,
+) -> Smoothed:
+    """The HMM with smoothed emissions, with the strength that suits held-out samples best.
 
         B'(z, v) = (visits(z) B(z, v) + strength * predicted(z, v)) / (visits(z) + strength)
 
     Args:
         hmm: The model.
         predicted: The language model's predictions.
-        held_out: Samples that the model was not fitted to, (N, n).
+        held_out: Samples that the model was not fitted to, (N, n); read by this process alone.
         strengths: How many visits the predictions may be worth.
     """
     if not len(held_out) or not strengths:
         raise InvalidParameterError("choosing a strength needs held-out samples, and strengths")
-    best: tuple[float, Model, float] | None = None
+    best: Smoothed | None = None
     for strength in strengths:
         visits = predicted.visits.to(hmm.emission.dtype).unsqueeze(1)
         share = strength / (visits + strength).clamp(min=1e-30)
         emission = _normalised(torch.lerp(hmm.emission, predicted.emission, share))
-        model = _with_emission(hmm, emission)
-        value = log_likelihood_per_token(model, held_out)
-        if best is None or value > best[0]:
-            best = (value, model, strength)
+        model = hmm.with_emission(emission)
+        value = log_likelihood_per_token(model, held_out, alone=True)
+        if best is None or value > best.held_out:
+            best = Smoothed(model, strength, value)
     if best is None:
         raise InvalidParameterError("there must be at least one strength")
-    return best[1], best[2]
-
-
-def _with_emission(hmm: Model, emission: Tensor) -> Model:
-    if isinstance(hmm, MonarchHMM):
-        return MonarchHMM(hmm.initial, hmm.left, hmm.right, emission)
-    return HMM(hmm.initial, hmm.transition, emission)
+    return best
 
 
 def _normalised(weights: Tensor) -> Tensor:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from pcgcd.distillation.embeddings import token_states
+from pcgcd.distillation.settings import Method, Transition, check_one_of, monarch_blocks
 from pcgcd.distillation.shards import SampleSet, num_tokens
 from pcgcd.errors import InvalidParameterError, MissingDependencyError
 from pcgcd.hmm import HMM, MonarchHMM
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
 __all__ = ["Layout", "initialise"]
-
-Transition: TypeAlias = Literal["dense", "monarch"]
-Method: TypeAlias = Literal["random", "lvd"]
 
 _UNSEEN = 0.05  # the share of a token distribution that is spread over all tokens
 
@@ -40,6 +37,7 @@ def initialise(
     smoothing: float = 1.0,
     seed: int = 0,
     transition: Transition = "dense",
+    progress: Callable[[int], None] | None = None,
 ) -> HMM | MonarchHMM:
     """An HMM to start fitting from.
 
@@ -61,10 +59,12 @@ def initialise(
         smoothing: How many observations the smoothing of "lvd" is worth in each hidden state.
         seed: Decides what is random.
         transition: "dense", or "monarch" with blocks as square as possible.
+        progress: Called with the number of samples that "lvd" has read, again and again.
 
     Raises:
         MissingDependencyError: "lvd" without scikit-learn.
     """
+    check_one_of("method", method, "random", "lvd")
     tokens = samples.tokens if isinstance(samples, SampleSet) else samples
     if isinstance(samples, SampleSet):
         vocab_size = samples.manifest.vocab_size if vocab_size is None else vocab_size
@@ -80,8 +80,6 @@ def initialise(
     frequencies = _frequencies(tokens, lengths, layout)
     if method == "random":
         return _random(layout, frequencies, seed)
-    if method != "lvd":
-        raise InvalidParameterError(f'method must be "random" or "lvd", but is {method!r}')
     if lm is None or prompts is None or len(prompts) != len(tokens):
         raise InvalidParameterError(
             '"lvd" needs the language model (lm=) and one prompt for each sample (prompts=)'
@@ -89,7 +87,8 @@ def initialise(
     count = min(max_samples, len(tokens))
     rows = torch.linspace(0, len(tokens) - 1, count, dtype=torch.float64).round().long().unique()
     tokens, lengths = tokens[rows], lengths[rows]
-    states = token_states(lm, [prompts[row] for row in rows.tolist()], tokens, lengths)
+    read = [prompts[row] for row in rows.tolist()]
+    states = token_states(lm, read, tokens, lengths, progress=progress)
     clusters = _clusters(states.after, layout.num_text, seed)
     path = torch.full(tokens.shape, -1, dtype=torch.long)
     path[torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)] = layout.text[clusters]
@@ -128,24 +127,21 @@ class Layout:
         (i, b - 1) is absorbing if left[i, b - 1] leads to l = b - 1 only and right[b - 1, i] to
         k = i only; so each end has an i of its own.
         """
-        if transition not in ("dense", "monarch"):
-            raise InvalidParameterError(
-                f'transition must be "dense" or "monarch", but is {transition!r}'
-            )
+        check_one_of("transition", transition, "dense", "monarch")
         if not eos_ids or not all(0 <= eos < vocab_size for eos in eos_ids):
             raise InvalidParameterError(
                 f"end-of-sequence ids must be at least one, in 0..{vocab_size - 1}, but are "
                 f"{eos_ids}"
             )
+        if num_hidden <= len(eos_ids):
+            raise _too_few(num_hidden, eos_ids)
         blocks, ends = None, [num_hidden - 1 - e for e in range(len(eos_ids))]
         if transition == "monarch":
-            a = max(d for d in range(1, math.isqrt(max(num_hidden, 1)) + 1) if num_hidden % d == 0)
-            blocks = (num_hidden // a, a)
-            ends = [(blocks[0] - 1 - e) * a + a - 1 for e in range(len(eos_ids))]
-        if num_hidden <= len(eos_ids) or min(ends) < 0:
-            raise InvalidParameterError(
-                f"{num_hidden} hidden states are too few: {len(eos_ids)} are for the ends of texts"
-            )
+            blocks = monarch_blocks(num_hidden)
+            a, b = blocks
+            ends = [(a - 1 - e) * b + b - 1 for e in range(len(eos_ids))]
+        if min(ends) < 0:
+            raise _too_few(num_hidden, eos_ids)
         mask = torch.ones(num_hidden, dtype=torch.bool)
         mask[ends] = False
         text = mask.nonzero().flatten()
@@ -184,6 +180,12 @@ class Layout:
         return torch.zeros(a, b, b), torch.zeros(b, a, a)
 
 
+def _too_few(num_hidden: int, eos_ids: tuple[int, ...]) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"{num_hidden} hidden states are too few: {len(eos_ids)} are for the ends of texts"
+    )
+
+
 def _normalised(weights: Tensor) -> Tensor:
     return weights.div_(weights.sum(-1, keepdim=True))
 
@@ -217,13 +219,22 @@ def _random(layout: Layout, frequencies: Tensor, seed: int) -> HMM | MonarchHMM:
     return layout.model(initial, factors, emission)
 
 
-def _clusters(states: Tensor, count: int, seed: int) -> Tensor:
+def load_clustering() -> Any:
+    """The module of scikit-learn that clusters.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
     try:
-        clustering: Any = import_module("sklearn.cluster")
+        return import_module("sklearn.cluster")
     except ImportError as error:
         raise MissingDependencyError(
             'initialising with method="lvd" needs scikit-learn: pip install scikit-learn'
         ) from error
+
+
+def _clusters(states: Tensor, count: int, seed: int) -> Tensor:
+    clustering = load_clustering()
     if len(states) < count:
         raise InvalidParameterError(
             f"{count} clusters need at least as many tokens, but the samples have {len(states)}; "

@@ -97,6 +97,19 @@ class ProductState(Frozen):
         tokens = None if found.tokens is None else found.tokens[index]
         return Candidates(tokens, found.log_weights[index])
 
+    def next_lookaheads(self) -> Candidates:
+        """The log of p_hmm(C | x_{1:t}, next token) / p_hmm(C | x_{1:t}) of the allowed tokens.
+
+        How much a token raises or lowers the chance to end well; C is the constraint, by paths.
+        Where the HMM gives an allowed token no mass, the smallest positive normal float32.
+        """
+        joint = self.next_tokens()
+        marginal = self._next_marginals(joint.tokens)
+        log_weights = joint.log_weights - marginal.log().to(joint.log_weights)
+        unknown = (marginal <= 0) | (joint.log_weights <= LOG_SMALLEST)
+        log_weights = log_weights.masked_fill(unknown, LOG_SMALLEST)
+        return joint.with_weights(log_weights.masked_fill(joint.log_weights.isneginf(), -torch.inf))
+
     def log_lookahead(self) -> Tensor:
         """The log of p_hmm(the rest satisfies the constraint | x_{1:t}), by paths, (k,) float64.
 
@@ -180,6 +193,25 @@ class ProductState(Frozen):
                     if rows[i].filter is not None:
                         result[i] = next(moved)
         return result
+
+    def _next_marginals(self, tokens: Tensor | None) -> Tensor:
+        """p_hmm(next token | x_{1:t}) at the columns of candidates, (k, m)."""
+        number = self._distinct[1]
+        predicted = self._predicted
+        parts: dict[int, Tensor] = {}
+        for model, members in self._models:
+            asked, place = None, None
+            if tokens is not None:
+                rows = [number.index(i) for i in members]
+                asked, place = tokens[rows].unique(return_inverse=True)
+            emission = model.rows if asked is None else model.rows[asked.to(model.device)]
+            filters = torch.stack([predicted[i] for i in members])
+            with torch.no_grad():
+                found = filters @ emission.to(filters.dtype).mT
+            if place is not None:
+                found = found.gather(1, place.to(found.device))
+            parts |= dict(zip(members, found))
+        return torch.stack([parts[i] for i in number])
 
     def _filters(self, pairs: Sequence[tuple[int, int]]) -> tuple[list[Tensor], list[float]]:
         """The filter of each (distinct row, token), and log p(token | prefix)."""

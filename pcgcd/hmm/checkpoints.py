@@ -20,6 +20,7 @@ from pcgcd.errors import (
     MissingDependencyError,
     VocabularyMismatchError,
 )
+from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.formats import read_foreign
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 from pcgcd.hmm.storage import Encoded, decode, dtype_name, encode
@@ -37,6 +38,7 @@ _FORMAT, _VERSION = "pcgcd hmm", 1
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 _FACTORS = {"dense": ("transition",), "monarch": ("left", "right")}
 _SCALES = ("step", "lowest")
+_COPYING = ("rates", "weights")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 
 
@@ -119,6 +121,8 @@ def save_hmm(
     stored |= {
         f"emission.{name}": encoded.tensors[name] for name in _SCALES if name in encoded.tensors
     }
+    if hmm.copying is not None:
+        stored |= {f"copying.{name}": getattr(hmm.copying, name) for name in _COPYING}
     tensors = {
         name: tensor.detach().cpu().contiguous() for name, tensor in (tensors | stored).items()
     }
@@ -263,8 +267,12 @@ def _read_own(
         )
         emission = decode(encoded, own)
         factors = [tensors[name].to(own, copy=True) for name in _FACTORS[info.kind]]
+        copying = None
+        if f"copying.{_COPYING[0]}" in tensors:
+            copying = Copying(*(tensors[f"copying.{name}"].to(own, copy=True) for name in _COPYING))
         kind: Any = HMM if info.kind == "dense" else MonarchHMM
-        hmm: HMM | MonarchHMM = kind(tensors["initial"].to(own, copy=True), *factors, emission)
+        initial = tensors["initial"].to(own, copy=True)
+        hmm: HMM | MonarchHMM = kind(initial, *factors, emission, copying=copying)
     except (KeyError, IndexError, RuntimeError, InvalidParameterError) as error:
         raise CheckpointError(f"the stored tensors do not make a model: {error}") from error
     if (hmm.num_hidden, hmm.vocab_size) != (info.num_hidden, info.vocab_size):

@@ -90,7 +90,7 @@ def checked_batch(batch: Tensor | np.ndarray, vocab_size: int, device: torch.dev
 
 def index_of(batch: Tensor, tokens: Tensor) -> Tensor:
     """The row of each token of a batch in ``tokens``; the number of rows where not observed."""
-    index = torch.searchsorted(tokens, batch)
+    index = torch.searchsorted(tokens, batch.contiguous())
     return index.masked_fill_(batch < 0, len(tokens))
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -17,13 +17,16 @@ from pcgcd.errors import InvalidParameterError, PcgcdError
 from pcgcd.hmm.expected_counts import Counts
 from pcgcd.hmm.fit_result import Epoch, FitResult, Model, Progress
 from pcgcd.hmm.fit_state import FitFolder, FitState
+from pcgcd.hmm.hmm import HMM, MonarchHMM
 from pcgcd.hmm.parameters import Parameters
+from pcgcd.hmm.pyjuice_em import PyjuiceEM
 from pcgcd.hmm.reduction import Processes
 from pcgcd.hmm.sequences import Data, Sequences, lengths_of
 
-__all__ = ["batch_order", "fit", "log_likelihood_per_token"]
+__all__ = ["EMEngine", "batch_order", "fit", "log_likelihood_per_token"]
 
 Schedule = Callable[[float], float]
+EMEngine: TypeAlias = Literal["own", "pyjuice"]
 
 
 def fit(
@@ -37,7 +40,9 @@ def fit(
     dropout: float = 0.0,
     held_out: Data | None = None,
     patience: int | None = None,
+    keep_last: bool = False,
     seed: int = 0,
+    engine: EMEngine = "own",
     checkpoint_dir: str | Path | None = None,
     checkpoint_seconds: float = 300.0,
     progress: Callable[[Progress], None] | None = None,
@@ -69,7 +74,11 @@ def fit(
         dropout: The fraction of tokens that are hidden from each step.
         held_out: Sequences to measure likelihood on after each epoch; the best epoch's model wins.
         patience: Stop after this many epochs without a better one; by default never.
+        keep_last: Also return the model of the last epoch, if another one wins.
         seed: Decides the order of batches and what is dropped.
+        engine: "own", or "pyjuice": dense transitions, on a CUDA device, in one process, with a
+            pseudocount; see :class:`~pcgcd.hmm.pyjuice_em.PyjuiceEM`. Its sums on a GPU are not the
+            same to the last bit each time.
         checkpoint_dir: A folder for the state of the fit. Interrupted at any moment, the same call
             resumes from it and ends with the same parameters, bit for bit.
         checkpoint_seconds: How often the state is written, besides after each epoch.
@@ -87,7 +96,7 @@ def fit(
     True
     """
     schedule = step_size if callable(step_size) else _linear(float(step_size))
-    plan = _Plan(epochs, batch_size, schedule, pseudocount, dropout, patience, seed)
+    plan = _Plan(epochs, batch_size, schedule, pseudocount, dropout, patience, seed, engine)
     device = hmm.emission.device
     training = Sequences(data, hmm.vocab_size, device)
     if not len(training):
@@ -102,15 +111,25 @@ def fit(
             settings = plan.settings(training, measured, parameters)
             folder = FitFolder(Path(checkpoint_dir), settings)
         run = _Run(plan, training, measured, parameters, folder, checkpoint_seconds, progress)
-        return cast("FitResult[Model]", run.finish())
+        return cast("FitResult[Model]", run.finish(keep_last))
 
 
-def log_likelihood_per_token(hmm: Model, data: Data, *, batch_size: int = 1024) -> float:
-    """Nats per token of sequences under a model; padding behind the first EOS is not counted."""
+def log_likelihood_per_token(
+    hmm: HMM | MonarchHMM, data: Data, *, batch_size: int = 1024, alone: bool = False
+) -> float:
+    """Nats per token of sequences under a model; padding behind the first EOS is not counted.
+
+    Args:
+        hmm: The model.
+        data: The sequences; see :func:`fit`.
+        batch_size: How many are walked at once.
+        alone: Do not share the work with the other processes of ``torch.distributed``, which
+            otherwise must call this too.
+    """
     with torch.no_grad():
         sequences = Sequences(data, hmm.vocab_size, hmm.emission.device)
         parameters = Parameters.copy_of(hmm)
-        ending, processes = parameters.ending_tokens(), Processes(sequences.device)
+        ending, processes = parameters.ending_tokens(), Processes(sequences.device, alone=alone)
         return _measure(parameters, sequences, batch_size, ending, processes)
 
 
@@ -131,6 +150,7 @@ class _Plan:
     dropout: float
     patience: int | None
     seed: int
+    engine: EMEngine
 
     def __post_init__(self) -> None:
         for name, value, lowest in (
@@ -143,6 +163,10 @@ class _Plan:
                 raise InvalidParameterError(f"{name} must be at least {lowest}, but is {value}")
         if not 0 <= self.dropout < 1:
             raise InvalidParameterError(f"dropout must lie in [0, 1), but is {self.dropout:g}")
+        if self.engine not in ("own", "pyjuice"):
+            raise InvalidParameterError(
+                f'engine must be "own" or "pyjuice", but is {self.engine!r}'
+            )
 
     def batches(self, data: Sequences) -> int:
         return -(-len(data) // self.batch_size)
@@ -160,7 +184,9 @@ class _Plan:
         self, data: Sequences, held_out: Sequences | None, start: Parameters
     ) -> dict[str, Any]:
         """The same for the same call, and different for most others."""
+        engine = {} if self.engine == "own" else {"engine": self.engine}
         return {
+            **engine,
             "epochs": self.epochs,
             "batch_size": self.batch_size,
             "step_size": [round(float(self.schedule(k / 8)), 12) for k in range(8)],
@@ -244,15 +270,20 @@ class _Run:
         self.started = self.saved = self.ticked = time.monotonic()
         self.walked = self.stepped = 0
         self.size = 0.0
+        self.pyjuice: PyjuiceEM | None = None
 
-    def finish(self) -> FitResult[Any]:
+    def finish(self, keep_last: bool) -> FitResult[Any]:
         """Do what is left to do."""
         self._resume()
+        if self.plan.engine == "pyjuice" and not self.state.finished:
+            self.pyjuice = self._start_pyjuice()
         while not self.state.finished:
             self._epoch()
+        state, last = self.state, None
         if self.held_out is not None:
+            if keep_last and state.best_epoch != state.epoch:
+                last = self.parameters.to_hmm()
             self._restore_best()
-        state = self.state
         return FitResult(
             hmm=self.parameters.to_hmm(),
             history=tuple(state.history),
@@ -260,6 +291,7 @@ class _Run:
             stopped_early=state.epoch < self.plan.epochs,
             steps=state.epoch * self.batches,
             start_held_out=state.start_held_out,
+            last=last,
         )
 
     def _resume(self) -> None:
@@ -281,6 +313,14 @@ class _Run:
             self.state.start_held_out = self._measured()
             self._keep_if_best(self.state.start_held_out)
 
+    def _start_pyjuice(self) -> PyjuiceEM:
+        if self.processes.count > 1:
+            raise InvalidParameterError(
+                f"pyjuice's EM runs in one process, but there are {self.processes.count}; take "
+                "engine='own'"
+            )
+        return PyjuiceEM(self.parameters, self.data.length, self.plan.pseudocount)
+
     def _measured(self) -> float:
         if self.held_out is None:
             return math.nan
@@ -301,6 +341,7 @@ class _Run:
             self.ticked = now
             self._report()
             if state.batch < self.batches and now - self.saved >= self.checkpoint_seconds:
+                self._collect()
                 self._save()
         self._end_epoch()
 
@@ -313,6 +354,18 @@ class _Run:
         if plan.dropout:
             hidden = torch.rand(batch.shape, generator=_generator(plan.seed, number, 1))
             batch = batch.masked_fill((hidden < plan.dropout).to(batch.device), -1)
+        num_tokens = _num_tokens(batch, lengths)
+        if self.pyjuice is not None:
+            state.log_likelihood += self.pyjuice.step(batch, self.size)
+        else:
+            state.log_likelihood += self._own_step(batch, lengths)
+        state.tokens += num_tokens
+        self.walked += num_tokens
+        self.stepped += 1
+        state.batch += 1
+
+    def _own_step(self, batch: Tensor, lengths: Tensor | None) -> float:
+        """The step of this library; returns the log-likelihood of the batch before it."""
         tokens = torch.unique(batch)
         tokens = tokens[tokens >= 0]
         own = slice(self.processes.rank, None, self.processes.count)
@@ -324,16 +377,12 @@ class _Run:
         except PcgcdError as problem:
             error = problem
         counts = self.processes.sum_counts(counts, error)
-        num_tokens = _num_tokens(batch, lengths)
-        state.log_likelihood += counts.log_likelihood
-        state.tokens += num_tokens
-        self.walked += num_tokens
-        self.stepped += 1
-        self.parameters.update(counts, self.size, plan.pseudocount)
-        state.batch += 1
+        self.parameters.update(counts, self.size, self.plan.pseudocount)
+        return counts.log_likelihood
 
     def _end_epoch(self) -> None:
         state, plan = self.state, self.plan
+        self._collect()
         self.parameters.write_out()
         held_out = None if self.held_out is None else self._measured()
         seconds = state.seconds + time.monotonic() - self.ticked
@@ -364,6 +413,11 @@ class _Run:
         elif self.best is not None:
             self.parameters.assign(self.best)
             self.best = None
+
+    def _collect(self) -> None:
+        """The parameters as they are, where the engine has its own."""
+        if self.pyjuice is not None:
+            self.pyjuice.write_to(self.parameters)
 
     def _save(self) -> None:
         if self.folder is not None and self.processes.is_first:

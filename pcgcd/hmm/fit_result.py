@@ -75,6 +75,7 @@ class FitResult(Generic[Model]):
         stopped_early: Whether patience ran out.
         steps: How many M steps were made in all.
         start_held_out: Held-out nats per token before the first step.
+        last: The model of the last epoch, if it was asked for and is another one.
     """
 
     hmm: Model = field(repr=False)
@@ -83,6 +84,7 @@ class FitResult(Generic[Model]):
     stopped_early: bool
     steps: int
     start_held_out: float | None = None
+    last: Model | None = field(default=None, repr=False)
 
     @property
     def held_out(self) -> float | None:
@@ -97,13 +99,14 @@ class FitResult(Generic[Model]):
         return None if self.held_out is None else -self.held_out / math.log(2)
 
     def plot(self, references: Mapping[str, float] | None = None) -> Figure:
-        """The curve of bits per token over epochs.
+        """The curve of bits per token over epochs, from the start (0) on.
 
         Args:
             references: Other models' bits per token, by name, as horizontal lines: the language
                 model's own entropy, an n-gram model.
         """
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
         figure = Figure(figsize=(6.0, 3.6), layout="constrained")
         axes = figure.subplots()
@@ -114,16 +117,20 @@ class FitResult(Generic[Model]):
             color=_BLUE,
             label="training, as it went",
         )
+        measured = [(0, self.start_held_out)]
+        measured += [(entry.epoch, entry.held_out) for entry in self.history]
         held = [
-            (entry.epoch, -entry.held_out / math.log(2))
-            for entry in self.history
-            if entry.held_out is not None and math.isfinite(entry.held_out)
+            (epoch, -value / math.log(2))
+            for epoch, value in measured
+            if value is not None and math.isfinite(value)
         ]
         if held:
             axes.plot(*zip(*held), color=_ORANGE, marker="o", markersize=3, label="held out")
         best = dict(held).get(self.best_epoch)
         if best is not None:
-            axes.plot([self.best_epoch], [best], "*", color=_ORANGE, markersize=11)
+            axes.plot(
+                [self.best_epoch], [best], "*", color=_ORANGE, markersize=11, label="best epoch"
+            )
         for name, bits in (references or {}).items():
             axes.axhline(bits, color=_INK, linewidth=0.8, linestyle=":")
             axes.annotate(
@@ -135,6 +142,7 @@ class FitResult(Generic[Model]):
                 fontsize=8,
                 color=_INK,
             )
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("epoch")
         axes.set_ylabel("bits per token")
         axes.grid(alpha=0.25, linewidth=0.6)

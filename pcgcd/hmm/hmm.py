@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pcgcd.hmm.checkpoints import VocabularyLike
+    from pcgcd.hmm.copying import Copying
 
 __all__ = ["HMM", "MonarchHMM"]
 
@@ -56,6 +57,24 @@ class _HiddenMarkovChain(Chain):
 
     initial: Tensor
     emission: Tensor
+    copying: Copying | None
+
+    def given(self, prompt: Iterable[int]) -> Self:
+        """The model of answers to a prompt, which repeat some of its tokens.
+
+        Args:
+            prompt: The tokens of the prompt.
+
+        Returns:
+            An HMM with other emissions; this one if it has no :attr:`copying`.
+        """
+        if self.copying is None:
+            return self
+        return self.with_emission(self.copying.emission(self.emission, prompt))
+
+    def with_emission(self, emission: Tensor, copying: Copying | None = None) -> Self:
+        """The same initial and transition probabilities with other emissions, (H, V)."""
+        raise NotImplementedError
 
     @property
     def num_hidden(self) -> int:
@@ -80,6 +99,15 @@ class _HiddenMarkovChain(Chain):
             raise InvalidParameterError(
                 f"the emission has {self.emission.shape[0]} rows, but there are {num_hidden} "
                 "hidden states"
+            )
+        copying = self.copying
+        if copying is not None and (len(copying.rates), len(copying.weights)) != (
+            num_hidden,
+            self.emission.shape[1],
+        ):
+            raise InvalidParameterError(
+                f"copying has {len(copying.rates)} rates and {len(copying.weights)} weights, but "
+                f"there are {num_hidden} hidden states and {self.emission.shape[1]} tokens"
             )
 
     def save_pretrained(
@@ -139,6 +167,8 @@ class HMM(_HiddenMarkovChain):
         initial: p(z_1), (H,).
         transition: p(z_{t+1} | z_t), (H, H), rows sum to one.
         emission: p(x_t | z_t), (H, V), rows sum to one.
+        copying: How answers repeat their prompt, for :meth:`given`; None if that was not learnt.
+            As a circuit, the model is the one without a prompt.
 
     >>> hmm = HMM(
     ...     torch.tensor([0.5, 0.5]),
@@ -152,7 +182,13 @@ class HMM(_HiddenMarkovChain):
     """
 
     def __init__(
-        self, initial: Tensor, transition: Tensor, emission: Tensor, *, validate: bool = True
+        self,
+        initial: Tensor,
+        transition: Tensor,
+        emission: Tensor,
+        *,
+        copying: Copying | None = None,
+        validate: bool = True,
     ) -> None:
         """Hold the three tensors; they are not copied, and gradients reach them.
 
@@ -160,9 +196,11 @@ class HMM(_HiddenMarkovChain):
             initial: (H,).
             transition: (H, H).
             emission: (H, V).
+            copying: How answers repeat their prompt.
             validate: Check that these are probabilities (on a GPU, this synchronises).
         """
         self.initial, self.transition, self.emission = initial, transition, emission
+        self.copying = copying
         self._check_shapes(int(initial.numel()))
         if transition.shape != (self.num_hidden, self.num_hidden):
             raise InvalidParameterError(
@@ -185,8 +223,13 @@ class HMM(_HiddenMarkovChain):
             self.initial.to(device=device, dtype=dtype),
             self.transition.to(device=device, dtype=dtype),
             self.emission.to(device=device, dtype=dtype),
+            copying=None if self.copying is None else self.copying.to(device, dtype),
             validate=False,
         )
+
+    def with_emission(self, emission: Tensor, copying: Copying | None = None) -> HMM:
+        """The same initial and transition probabilities with other emissions, (H, V)."""
+        return HMM(self.initial, self.transition, emission, copying=copying, validate=False)
 
     @classmethod
     def random(
@@ -263,6 +306,7 @@ class MonarchHMM(_HiddenMarkovChain):
         left: (a, b, b), rows sum to one.
         right: (b, a, a), rows sum to one.
         emission: p(x_t | z_t), (H, V), rows sum to one.
+        copying: How answers repeat their prompt; see :class:`HMM`.
     """
 
     def __init__(
@@ -272,10 +316,12 @@ class MonarchHMM(_HiddenMarkovChain):
         right: Tensor,
         emission: Tensor,
         *,
+        copying: Copying | None = None,
         validate: bool = True,
     ) -> None:
         """Hold the four tensors; they are not copied, and gradients reach them."""
         self.initial, self.left, self.right, self.emission = initial, left, right, emission
+        self.copying = copying
         self._transition = Monarch(left, right)
         self._check_shapes(self._transition.shape[0])
         if validate:
@@ -296,10 +342,17 @@ class MonarchHMM(_HiddenMarkovChain):
             self.left.to(device=device, dtype=dtype),
             self.right.to(device=device, dtype=dtype),
             self.emission.to(device=device, dtype=dtype),
+            copying=None if self.copying is None else self.copying.to(device, dtype),
             validate=False,
         )
 
     def to_dense(self) -> HMM:
         """The same model with its transition written out."""
         transition = self._transition.to_dense()
-        return HMM(self.initial, transition, self.emission, validate=False)
+        return HMM(self.initial, transition, self.emission, copying=self.copying, validate=False)
+
+    def with_emission(self, emission: Tensor, copying: Copying | None = None) -> MonarchHMM:
+        """The same initial and transition probabilities with other emissions, (H, V)."""
+        return MonarchHMM(
+            self.initial, self.left, self.right, emission, copying=copying, validate=False
+        )

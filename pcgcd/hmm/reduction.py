@@ -21,9 +21,9 @@ class Processes:
         count: How many there are.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        """Ask torch.distributed, if it was initialised."""
-        together = dist.is_available() and dist.is_initialized()
+    def __init__(self, device: torch.device, *, alone: bool = False) -> None:
+        """Ask torch.distributed, if it was initialised; unless this process works alone."""
+        together = not alone and dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if together else 0
         self.count = dist.get_world_size() if together else 1
         self._device = device

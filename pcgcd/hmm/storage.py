@@ -21,7 +21,7 @@ from torch import Tensor
 from pcgcd.errors import CheckpointError, InvalidParameterError
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 
-__all__ = ["StorageError", "decode", "encode", "storage_error"]
+__all__ = ["StorageError", "as_stored", "decode", "encode", "storage_error"]
 
 _LEVELS = 255
 _HALF_RANGE = 2.0**15
@@ -264,3 +264,10 @@ def storage_error(hmm: HMM | MonarchHMM, dtype: torch.dtype | str) -> StorageErr
     with torch.no_grad():
         emission = hmm.emission.detach()
         return _errors(emission, encode(emission, dtype_name(dtype, emission.dtype)))
+
+
+def as_stored(hmm: HMM | MonarchHMM, dtype: torch.dtype | str) -> HMM | MonarchHMM:
+    """The model as it is read back after its emission was stored as ``dtype``."""
+    own = hmm.emission.dtype
+    emission = decode(encode(hmm.emission, dtype_name(dtype, own)), own)
+    return hmm.with_emission(emission, hmm.copying)

@@ -26,6 +26,7 @@ from pcgcd.decoding import (
     Proposal,
     Task,
     Terminal,
+    Twisted,
     Unconstrained,
 )
 from pcgcd.lm import LanguageModel
@@ -40,12 +41,14 @@ PROPOSALS: dict[str, Proposal] = {
     "gcd": GCD(),
     "pgcd 0.3": PGCD(0.3),
     "pgcd 0.6": PGCD(0.6),
+    "twisted": Twisted(0.4),
 }
 POTENTIALS: dict[str, Potential] = {
     "terminal": Terminal(),
     "local": PrefixValidity(within_budget=False),
     "prefix": PrefixValidity(),
     "pgcd": LookAhead(),
+    "tempered": LookAhead(0.4),
 }
 
 
@@ -203,13 +206,16 @@ def test_without_weights_the_same_test_fails(proposal: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("proposal", [PGCD(0.0), Twisted(0.0)], ids=str)
 @pytest.mark.parametrize("name", ["deterministic", "constraint"])
-def test_with_the_model_itself_as_hmm_all_weights_are_the_evidence(name: str, seed: int) -> None:
+def test_with_the_model_itself_as_hmm_all_weights_are_the_evidence(
+    name: str, proposal: Proposal, seed: int
+) -> None:
     fa, budget = worlds.AUTOMATA[name], 5
     lm = worlds.hmm_lm(7)
     evidence = sum(worlds.target(lm, fa, budget).values())
     population = final(
-        lm, fa, PGCD(0.0), LookAhead(), replicates=20, particles=4, seed=seed, budget=budget
+        lm, fa, proposal, LookAhead(), replicates=20, particles=4, seed=seed, budget=budget
     )
     # Resampling does not change equal weights: each particle alone is the evidence.
     moved = torch.tensor([population.log_evidence[task] for task in population.task])

@@ -64,7 +64,7 @@ def adversary(kind: str, seed: int) -> TableLM:
 @given(
     pattern=st.sampled_from(PATTERNS),
     kind=st.sampled_from(["uniform", "random", "peaked", "never ends", "ends at once", "padding"]),
-    method=st.sampled_from(["gcd", "pgcd"]),
+    method=st.sampled_from(["gcd", "pgcd", "twisted"]),
     extra=st.integers(0, 6),
     seed=st.integers(0, 10**6),
     w=st.sampled_from([0.0, 0.5, 1.0]),
@@ -128,7 +128,7 @@ def test_a_model_that_forbids_everything_allowed_is_a_clear_error() -> None:
         probabilities[ord("q") - 32] = 1.0
         return probabilities
 
-    for method in ("gcd", "pgcd"):
+    for method in ("gcd", "pgcd", "twisted"):
         with pytest.raises(DeadEndError, match="probability zero"):
             pcgcd.generate(
                 TableLM(BYTES, row), literal("abc"), budget=9, method=method, hmm=HMM_OF_BYTES
@@ -304,6 +304,7 @@ def test_temperature_and_top_k_change_the_target() -> None:
         ({"ess_threshold": 2.0}, "ess_threshold"),
         ({"w": 1.5, "method": "pgcd", "hmm": worlds.hmm()}, "w must lie"),
         ({"method": "pgcd"}, "needs an HMM"),
+        ({"method": "twisted"}, "needs an HMM"),
         ({"potential": "pgcd"}, "needs an HMM"),
         ({"temperature": 0.0}, "temperature"),
         ({"top_k": 0}, "top_k"),

@@ -30,6 +30,7 @@ from pcgcd.decoding import (
     Step,
     Task,
     Terminal,
+    Twisted,
     Unconstrained,
     extend,
 )
@@ -64,8 +65,14 @@ def prefixes_at(fa: FiniteAutomaton, tokens: tuple[int, ...], budget: int = BUDG
 
 
 @pytest.mark.parametrize("name", worlds.AUTOMATA)
-@pytest.mark.parametrize("proposal", [Unconstrained(), LCD(), GCD(), PGCD(0.0), PGCD(0.5)], ids=str)
-@pytest.mark.parametrize("potential", [Terminal(), PrefixValidity(), LookAhead()], ids=str)
+@pytest.mark.parametrize(
+    "proposal",
+    [Unconstrained(), LCD(), GCD(), PGCD(0.0), PGCD(0.5), Twisted(0.0), Twisted(0.5)],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "potential", [Terminal(), PrefixValidity(), LookAhead(), LookAhead(0.5)], ids=str
+)
 def test_over_all_choices_the_weights_sum_to_the_next_target(
     name: str, proposal: Proposal, potential: Potential
 ) -> None:
@@ -100,6 +107,27 @@ def test_over_all_choices_the_weights_sum_to_the_next_target(
                 if log_psi > -math.inf and _covered(proposal, prefixes, token):
                     expected += math.exp(float(log_probs[0, token]) + log_psi - float(before))
             assert total == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("w", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("name", worlds.AUTOMATA)
+def test_with_its_potential_a_twisted_weight_does_not_depend_on_the_token(
+    name: str, w: float
+) -> None:
+    """Before the last step: w(v) = p_lm(v) psi(x v) / (psi(x) q(v)) is the same for every v."""
+    fa, lm, potential = worlds.AUTOMATA[name], worlds.table(4), LookAhead(w)
+    text = [t for t in range(worlds.SIZE) if t not in worlds.EOS]
+    for tokens in itertools.product(text, repeat=2):
+        prefixes = prefixes_at(fa, tokens)
+        if not bool(prefixes.automaton.viable(within_budget=True)):
+            continue
+        log_probs = lm.log_probs([tokens])
+        weights = Twisted(w).weigh(_next_step(prefixes, log_probs)).dense(worlds.SIZE)[0]
+        before = float(potential.log_twist(prefixes))
+        for token in text:
+            after = float(potential.log_twist(prefixes.advance([token])))
+            expected = float(log_probs[0, token]) + after - before
+            assert math.exp(float(weights[token])) == pytest.approx(math.exp(expected), rel=1e-4)
 
 
 def _next_step(prefixes: Prefixes, log_probs: Tensor):  # type: ignore[no-untyped-def]

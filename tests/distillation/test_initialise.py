@@ -168,6 +168,6 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     module = sys.modules["pcgcd.distillation.starts"]
     states = TokenStates(torch.zeros(12, 2), torch.zeros(12, 2))
-    monkeypatch.setattr(module, "token_states", lambda *_: states)
+    monkeypatch.setattr(module, "token_states", lambda *_, **__: states)
     with pytest.raises(MissingDependencyError, match="pip install scikit-learn"):
         initialise(TOKENS, 5, method="lvd", lm=table(), prompts=[(0,)] * 4, **options)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import runpy
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,9 +19,9 @@ import torch
 import pcgcd
 from pcgcd.distillation import Fitting, Sampling, Start, distill
 from pcgcd.distillation.__main__ import main
-from pcgcd.errors import CheckpointError, InvalidParameterError
+from pcgcd.errors import CheckpointError, InvalidParameterError, PcgcdError
 from pcgcd.hmm.checkpoints import load_hmm, read_info
-from tests.distillation.worker import run
+from tests.distillation.worker import CLUSTERS, FIT, SAMPLES, SMOOTHING
 from tests.distillation.worlds import table, tiny_folder
 
 ROOT = Path(pcgcd.__file__).parent.parent
@@ -88,20 +93,66 @@ def test_without_held_out_samples_the_last_epoch_counts(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_killed_again_and_again_it_ends_with_the_same_bits(tmp_path: Path) -> None:
-    finished = start_process("-m", "tests.distillation.worker", str(tmp_path / "a"), "6", "5")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+
+
+def killed(kind: str, processes: int, folder: Path) -> dict[str, Any]:
+    """What a run that was killed at each of its stages found, and runs that were not."""
+    finished = start_process(
+        "-m", "tests.distillation.worker", kind, str(processes), str(folder), "5"
+    )
     assert finished.returncode == 0, finished.stderr
-    seen = torch.load(tmp_path / "a" / "seen.pt", weights_only=True)
-    assert seen["hits"] >= 3
-    assert seen["places"] == ["fit", "samples"]
-    undisturbed = run(tmp_path / "b")
-    assert torch.equal(seen["emission"], undisturbed.hmm.emission)
+    seen: dict[str, Any] = torch.load(folder / "seen.pt", weights_only=True)
+    for name, part in seen["undisturbed"].items():
+        assert torch.equal(seen["disturbed"][name], part), name
+        torch.testing.assert_close(seen["alone"][name], part, rtol=1e-5, atol=1e-7)
+    first, second = (folder / name for name in ("disturbed", "undisturbed"))
     for name in ("model.safetensors", "config.json"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    left = [path.name for path in (tmp_path / "a").rglob(".*")]
-    assert not left
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    shards = sorted((first / "samples").glob("*.safetensors"))
+    assert len(shards) == 8
+    for path in shards:
+        assert path.read_bytes() == (second / "samples" / path.name).read_bytes()
+    assert not [path.name for path in first.rglob(".*")]
+    return seen
+
+
+@forks
+def test_killed_while_sampling_and_fitting_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+    stages = killed("table", 1, tmp_path)["stages"]
+    assert {SAMPLES, FIT} <= set(stages)
+
+
+@forks
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_killed_at_each_stage_it_ends_with_the_same_bits(processes: int, tmp_path: Path) -> None:
+    """With clusters and smoothing; two processes also end with what one finds, to rounding."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("sklearn")
+    stages = killed("tiny", processes, tmp_path)["stages"]
+    assert {SAMPLES, CLUSTERS, FIT, SMOOTHING} <= set(stages)
+
+
+@pytest.mark.slow
+def test_the_command_is_killed_and_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    model, prompts = tiny_folder(tmp_path / "model"), tmp_path / "prompts.txt"
+    prompts.write_text("hello\nhe\n")
+    once, often = (options(model, prompts, tmp_path / name) for name in ("once", "often"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    for sign in ("samples/shard-00001.safetensors", "fit/state.safetensors"):
+        command = [sys.executable, "-m", "pcgcd", "distill", *often, "--checkpoint-seconds", "0"]
+        with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+            began = time.monotonic()
+            while process.poll() is None and time.monotonic() - began < 200:
+                if (tmp_path / "often" / sign).exists():
+                    process.send_signal(signal.SIGKILL)
+                time.sleep(0.001)
+    for given in (often, once):
+        assert main([*given, "--checkpoint-seconds", "0"]) == 0
+    first, second = (tmp_path / name / "model.safetensors" for name in ("once", "often"))
+    assert first.read_bytes() == second.read_bytes()
 
 
 def options(model: Path, prompts: Path, out: Path) -> list[str]:
@@ -119,13 +170,96 @@ def test_the_module_distils_and_its_errors_are_sentences(
     pytest.importorskip("transformers")
     model, prompts = tiny_folder(tmp_path / "model"), tmp_path / "prompts.txt"
     prompts.write_text("hello\nhe\n")
-    assert main(options(model, prompts, tmp_path / "out")) == 0
-    assert "held-out bits per token" in capsys.readouterr().out
-    assert main([*options(model, prompts, tmp_path / "out"), "--hidden", "16"]) == 2
+    given = options(model, prompts, tmp_path / "out")
+    assert main([*given, "--store", "int8"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "held-out bits per token" in said
+    assert "hmm, stored as int8" in said
+    assert "MB as int8" in said
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    bits = report["bits_per_token"]
+    assert bits.keys() >= {"hmm", "language model", "bigram", "hmm, stored as int8"}
+    assert bits["hmm, stored as int8"] == pytest.approx(bits["hmm"], abs=0.02)
+    assert report["storage"]["dtype"] == "int8"
+    assert report["options"]["samples"] == 48
+    assert report["versions"]["torch"] == importlib.metadata.version("torch")
+    assert main([*given, "--hidden", "16"]) == 2
     assert "num_hidden (there 9, here 16)" in capsys.readouterr().err
-    assert main([*options(model, tmp_path / "no", tmp_path / "out")]) == 2
+    assert main([*given, "--samples", "60"]) == 2
+    assert "samples (there 48, here 60)" in capsys.readouterr().err
     assert main([*options(tmp_path, prompts, tmp_path / "out")]) == 2
     assert "no language model could be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["--prompts", "nowhere.txt"], "nowhere.txt: No such file"),
+        (["--prompts", "empty.txt"], "empty.txt has no prompts"),
+        (["--prompts", "wrong.jsonl"], "line 2 of wrong.jsonl is not valid JSON"),
+        (["--samples", "0"], "samples must be a whole number of at least 1, but is 0"),
+        (["--length", "0"], "length must be"),
+        (["--shard", "10", "--group", "4"], "multiple of group"),
+        (["--hidden", "1"], "num_hidden must be a whole number of at least 2"),
+        (["--hidden", "13", "--transition", "monarch"], "but is 13; take 9 or 16"),
+        (["--epochs", "-1"], "epochs must be"),
+        (["--step-size", "2"], "step_size must be in (0, 1]"),
+        (["--dropout", "1"], "dropout must be"),
+        (["--held-out", "1"], "held_out must be"),
+        (["--held-out", "0", "--smooth"], "held_out is 0"),
+        (["--patience", "0"], "patience must be"),
+        (["--seed", "-1"], "seed must be"),
+    ],
+)
+def test_what_cannot_be_is_told_before_a_model_is_loaded(
+    changed: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(_: object) -> None:
+        raise RuntimeError("a model was loaded")
+
+    monkeypatch.setattr("pcgcd.lm.load_model", never)
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").write_text("\n \n")
+    Path("wrong.jsonl").write_text('{"prompt": "a"}\n{"prompt": \n')
+    assert main(["--out", "out", *changed]) == 2
+    assert said in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("start", "fitting", "dtype", "said"),
+    [
+        (Start(num_hidden=2), Fitting(), None, "too few"),
+        (Start(method="lvd"), Fitting(), None, "transformers only"),
+        (Start(), Fitting(smooth=True), None, "transformers only"),
+        (Start(), Fitting(), "int4", "int4 was asked for"),
+        (Start(), Fitting(engine="pyjuice"), None, "needs a CUDA device"),
+    ],
+)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_what_would_fail_later_fails_before_anything_is_drawn(
+    start: Start, fitting: Fitting, dtype: str | None, said: str, tmp_path: Path
+) -> None:
+    if start.method == "lvd":
+        pytest.importorskip("sklearn")
+    with pytest.raises(PcgcdError, match=said):
+        distill(table(), None, tmp_path, start=start, fitting=fitting, emission_dtype=dtype)
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_also_runs_under_its_other_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("pcgcd.hmm.distill", "pcgcd.distillation.__main__"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "argv", ["distill", "--out", "here", "--samples", "0"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_module("pcgcd.hmm.distill", run_name="__main__")
+    assert "samples must be" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -135,7 +269,7 @@ def test_two_processes_distil_what_one_does(tmp_path: Path) -> None:
     prompts.write_text("hello\nhe\n")
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     two = options(model, prompts, tmp_path / "two")
-    finished = start_process(*command, "-m", "pcgcd.distillation", *two)
+    finished = start_process(*command, "-m", "pcgcd.hmm.distill", *two)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.count("The HMM is in") == 1
     assert main(options(model, prompts, tmp_path / "one")) == 0

@@ -49,7 +49,9 @@ def test_predictions_are_averaged_by_hidden_state() -> None:
     tokens = torch.tensor([[7, 8, 1], [9, 9, 9], [4, 1, 1]])
     prompts = [(2, 3), (5,), (2, 3)]
     hmm = initialise(tokens, 4, vocab_size=lm.vocabulary.logits_size, eos_ids=(1,))
-    found = predictions(hmm, lm, prompts, tokens, (1,))
+    other = initialise(tokens, 4, vocab_size=lm.vocabulary.logits_size, eos_ids=(1,), seed=1)
+    found, second = predictions([hmm, other], lm, prompts, tokens, (1,))
+    assert torch.equal(second.emission, predictions([other], lm, prompts, tokens, (1,))[0].emission)
     sums = torch.zeros_like(hmm.emission)
     for prompt, text, length in zip(prompts, tokens.tolist(), (3, 3, 2)):
         weights = posteriors(hmm, torch.tensor([text]))[0]
@@ -68,11 +70,12 @@ def test_smoothing_never_hurts_held_out_samples_and_keeps_zeros(kind: str) -> No
     other = start(kind, seed=1)
     predicted = Predictions(other.emission, torch.tensor([5.0, 4, 3, 2, 1, 0]).double())
     before = log_likelihood_per_token(hmm, TOKENS)
-    smoothed, strength = smooth(hmm, predicted, TOKENS)
-    assert log_likelihood_per_token(smoothed, TOKENS) >= before - 1e-6
+    smoothed, strength, value = smooth(hmm, predicted, TOKENS)
+    assert value >= before - 1e-6
+    assert log_likelihood_per_token(smoothed, TOKENS) == pytest.approx(value)
     assert torch.equal(smoothed.emission == 0, hmm.emission == 0)
     assert strength >= 0
-    same, strength = smooth(hmm, predicted, TOKENS, strengths=[0.0])
+    same = smooth(hmm, predicted, TOKENS, strengths=[0.0]).hmm
     torch.testing.assert_close(same.emission, hmm.emission)
     with pytest.raises(InvalidParameterError, match="held-out"):
         smooth(hmm, predicted, TOKENS[:0])
@@ -86,10 +89,12 @@ def test_a_smoothed_distillation_says_both_figures(tmp_path: Path) -> None:
     options = {
         "sampling": Sampling(samples=60, length=6),
         "start": Start(num_hidden=5),
-        "fitting": Fitting(epochs=2, held_out=0.3, smooth=True),
+        "fitting": Fitting(epochs=4, pseudocount=0, held_out=0.3, smooth=True),
     }
     distilled = distill(lm, ["he"], tmp_path, **options)  # type: ignore[arg-type]
     assert distilled.bits["hmm"] < distilled.bits["hmm, not smoothed"]
-    assert read_info(tmp_path).facts["strength"] > 0
+    assert read_info(tmp_path).facts["strength"] == distilled.strength > 0
+    assert distilled.epoch in (distilled.result.best_epoch, len(distilled.result.history))
+    assert read_info(tmp_path).facts["best_epoch"] == distilled.epoch
     again = distill(lm, ["he"], tmp_path, **options)  # type: ignore[arg-type]
     assert torch.equal(again.hmm.emission, distilled.hmm.emission)

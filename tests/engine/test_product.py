@@ -63,6 +63,12 @@ def check_every_prefix(hmm: HMM | MonarchHMM, fa: FiniteAutomaton, length: int) 
         found = state.next_tokens().dense(fa.vocab_size)[0]
         if len(prefix) < length:
             close(found, oracle.next_tokens(prefix))
+            ahead = state.next_lookaheads().dense(fa.vocab_size)[0]
+            for token, change in enumerate(ahead.tolist()):
+                mass_after = oracle.mass((*prefix, token))
+                chance_after = oracle.prefix((*prefix, token))
+                expected = mass_after / chance_after / (mass / chance) if mass_after else 0.0
+                assert math.exp(change) == pytest.approx(expected, rel=1e-4)
         else:
             assert bool((found == -torch.inf).all())
         checked += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +201,28 @@ def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match="damaged"):
         load_hmm(tmp_path)
+
+
+def test_a_hub_id_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = types.ModuleType("huggingface_hub")
+    asked: list[str] = []
+
+    def snapshot_download(name: str, **options: Any) -> str:
+        asked.append(name)
+        if name != "someone/an-hmm":
+            raise OSError("401: not found")
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", snapshot_download, raising=False)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.chdir(tmp_path)
+    hmm = dense(3, 5, dtype=torch.float32)
+    hmm.save_pretrained(tmp_path)
+    found = HMM.from_pretrained("someone/an-hmm")
+    torch.testing.assert_close(found.emission, hmm.emission)
+    with pytest.raises(CheckpointError, match="could not be had from the hub"):
+        HMM.from_pretrained("someone/nothing")
+    assert asked == ["someone/an-hmm", "someone/nothing"]
 
 
 def test_facts_that_json_cannot_hold_are_an_error(tmp_path: Path) -> None:

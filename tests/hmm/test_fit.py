@@ -212,7 +212,10 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_rest() -> None:
     data, held_out = sampled(truth, 12, 6), sampled(truth, 200, 6, seed=1)
     start = dense(8, 30, dtype=torch.float32)
     options = {"batch_size": 12, "step_size": one, "pseudocount": 0.5, "held_out": held_out}
-    result = fit(start, data, epochs=40, patience=2, **options)
+    result = fit(start, data, epochs=40, patience=2, keep_last=True, **options)
+    assert result.last is not None
+    last = log_likelihood_per_token(result.last, held_out)
+    assert last == pytest.approx(result.history[-1].held_out, rel=1e-6)
     values = [entry.held_out for entry in result.history]
     assert result.stopped_early
     assert len(values) == result.best_epoch + 2
@@ -275,7 +278,11 @@ def test_the_curve_is_drawn(tmp_path: Path) -> None:
     figure = result.plot({"unigram": 2.0})
     figure.savefig(tmp_path / "curve.png")
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["training, as it went", "held out"]
+    assert labels == ["training, as it went", "held out", "best epoch"]
+    held_out = figure.axes[0].get_lines()[1].get_xydata()
+    assert held_out[:, 0].tolist() == [0, 1, 2, 3]
+    assert result.start_held_out is not None
+    assert held_out[0, 1] == pytest.approx(-result.start_held_out / math.log(2))
 
 
 @pytest.mark.parametrize(
@@ -288,6 +295,7 @@ def test_the_curve_is_drawn(tmp_path: Path) -> None:
         ({"pseudocount": -1}, "pseudocount"),
         ({"dropout": 1.0}, "dropout"),
         ({"patience": 0}, "patience"),
+        ({"engine": "other"}, '"own" or "pyjuice"'),
         ({"data": torch.zeros(0, 3, dtype=torch.long)}, "at least one sequence"),
         ({"data": [np.zeros((2, 3), int), np.zeros((2, 4), int)]}, "one length"),
         ({"data": torch.zeros(3, dtype=torch.long)}, "number, length"),
@@ -298,6 +306,12 @@ def test_bad_arguments_get_a_clear_error(changed: dict[str, object], message: st
     given = {"data": torch.zeros(2, 3, dtype=torch.long)} | changed
     with pytest.raises(InvalidParameterError, match=message):
         fit(dense(2, 3), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_pyjuice_without_a_gpu_is_an_error() -> None:
+    with pytest.raises(InvalidParameterError, match="needs a CUDA device"):
+        fit(dense(2, 3), torch.zeros(2, 3, dtype=torch.long), engine="pyjuice")
 
 
 def test_tokens_of_another_vocabulary_are_an_error() -> None:

@@ -1,0 +1,151 @@
+"""What are more hidden states worth? Held-out bits per token at H = 64, 256 and 1024.
+
+Needs the samples of a distillation (``pcgcd distill`` leaves them in its folder) and its prompts:
+
+    python benchmarks/hidden_states.py --samples my_hmm/samples --prompts prompts.jsonl
+
+All models learn from the same samples, and are measured on the same held-out prompts. The model,
+the epoch and the strength of smoothing are chosen on these too, so smoothed figures are a little
+too good; those given the prompt come from two halves, each with what was learnt from the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import RESULTS, machine, rounded, write_json
+from rich.console import Console
+from rich.table import Table
+
+from pcgcd.distillation import initialise
+from pcgcd.distillation.copying import copying_log_likelihood, learn_copying
+from pcgcd.distillation.prompts import read_prompts
+from pcgcd.distillation.report import compare
+from pcgcd.distillation.shards import SampleSet, num_tokens
+from pcgcd.distillation.smoothing import predictions, smooth
+from pcgcd.hmm import HMM, fit
+from pcgcd.hmm.fit import log_likelihood_per_token
+from pcgcd.lm import default_model
+
+NAME = "hidden_states"
+SIZES = (64, 256, 1024)
+EPOCHS, CLUSTERED = 12, 512
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=Path, required=True)
+    parser.add_argument("--prompts", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    lm, sources = default_model(), read_prompts(arguments.prompts)
+    samples = SampleSet.load(arguments.samples)
+    training, held_out = samples.split(0.1)
+    tokens, eos_ids = samples.tokens, samples.manifest.eos_ids
+    ids = {n: lm.encode(sources[n].prompt) for n in sorted(set(samples.prompts.tolist()))}
+    prompts = [ids[n] for n in samples.prompts.tolist()]
+    results: dict[str, Any] = {
+        "benchmark": NAME,
+        "command": "python benchmarks/hidden_states.py --samples ... --prompts ...",
+        "machine": machine(),
+        "samples": len(samples),
+        "learnt": len(training),
+        "held_out": len(held_out),
+        "rows": [],
+    }
+    models: list[HMM] = []
+    for num_hidden in SIZES:
+        clock = time.process_time()
+        start = initialise(
+            tokens[training],
+            num_hidden,
+            vocab_size=samples.manifest.vocab_size,
+            eos_ids=eos_ids,
+            method="lvd",
+            lm=lm,
+            prompts=[prompts[i] for i in training.tolist()],
+            max_samples=CLUSTERED,
+        )
+        started = time.process_time()
+        fitted = fit(
+            start,
+            tokens[training],
+            held_out=tokens[held_out],
+            epochs=EPOCHS,
+            batch_size=256,
+            patience=3,
+            pseudocount=0.1,
+        )
+        models.append(fitted.hmm)
+        row = {
+            "hidden": num_hidden,
+            "best_epoch": fitted.best_epoch,
+            "start_cpu_s": started - clock,
+            "fit_cpu_s": time.process_time() - started,
+            "bits": -log_likelihood_per_token(fitted.hmm, tokens[held_out]) / math.log(2),
+        }
+        results["rows"].append(row)
+        print(rounded(row), flush=True)
+    clock = time.process_time()
+    found = predictions(
+        models, lm, [prompts[i] for i in training.tolist()], tokens[training], eos_ids
+    )
+    results["reading_cpu_s"] = time.process_time() - clock
+    for row, model, predicted in zip(results["rows"], models, found, strict=True):
+        best = smooth(model, predicted, tokens[held_out])
+        row["strength"], row["smoothed"] = best.strength, -best.held_out / math.log(2)
+        row["given_the_prompt"] = given_the_prompt(best.hmm, samples, held_out, prompts)
+        print(rounded(row), flush=True)
+    others = compare(models[0], samples, training, held_out)
+    results["bigram"], results["language_model"] = others["bigram"], others["language model"]
+    Console().print(table(results))
+    write_json(rounded(results), arguments.out / f"{NAME}.json")
+    return 0
+
+
+def given_the_prompt(
+    hmm: HMM, samples: SampleSet, rows: torch.Tensor, prompts: list[tuple[int, ...]]
+) -> float:
+    """Bits per token of each half of the prompts with the copying learnt from the other."""
+    eos_ids, numbers = samples.manifest.eos_ids, samples.prompts[rows]
+    second = torch.isin(numbers, numbers.unique()[1::2])
+    nats = count = 0.0
+    for half in (second, ~second):
+        known, asked = rows[~half], rows[half]
+        learnt = learn_copying(
+            hmm, samples.tokens[known], [prompts[i] for i in known.tolist()], eos_ids
+        )
+        tokens = samples.tokens[asked]
+        here = float(num_tokens(tokens, eos_ids).sum())
+        nats -= here * copying_log_likelihood(
+            hmm, learnt, tokens, [prompts[i] for i in asked.tolist()], eos_ids
+        )
+        count += here
+    return nats / count / math.log(2)
+
+
+def table(results: dict[str, Any]) -> Table:
+    made = Table(title="held-out bits per token", title_justify="left")
+    for column in ("H", "fitted", "smoothed", "given the prompt", "epoch", "fit, CPU s"):
+        made.add_column(column, justify="right")
+    for row in results["rows"]:
+        made.add_row(
+            f"{row['hidden']:,}",
+            *(f"{row[name]:.2f}" for name in ("bits", "smoothed", "given_the_prompt")),
+            str(row["best_epoch"]),
+            f"{row['fit_cpu_s']:.0f}",
+        )
+    made.caption = f"bigram {results['bigram']:.2f}, model itself {results['language_model']:.2f}"
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

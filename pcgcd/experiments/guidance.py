@@ -1,0 +1,276 @@
+"""Whether an HMM helps: GCD, P-GCD and the twisted proposal with equally many particles.
+
+``pcgcd experiment guidance`` prints it; :func:`run` returns the same numbers. Every method aims at
+p_lm(x | C), and reports an estimate of the evidence p_lm(C). All of these estimates are unbiased,
+so their logarithms are too low on average (Jensen), by more the less a method's particles are
+worth: of two methods the one with the higher mean log-evidence wastes fewer particles.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.figure import Figure
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pcgcd.decoding import SMC, Generator, Request
+from pcgcd.distillation.prompts import Source, constraint_of
+from pcgcd.errors import EmptyLanguageError, InvalidParameterError
+from pcgcd.experiments.tasks import data_folder, tool_prompts, word_prompts
+from pcgcd.hmm.tensor_files import write_whole
+from pcgcd.viz import save
+from pcgcd.viz.style import INK, clear_frame, colours_of
+
+if TYPE_CHECKING:
+    from pcgcd.hmm import HMM, MonarchHMM
+    from pcgcd.lm import LanguageModel
+
+__all__ = ["METHODS", "Measurement", "figure", "main", "measure", "run", "summary"]
+
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    "GCD": {"method": "gcd"},
+    "P-GCD, w = 0.7": {"method": "pgcd", "w": 0.7},
+    "P-GCD, w = 0.85": {"method": "pgcd", "w": 0.85},
+    "twisted, w = 0.5": {"method": "twisted", "w": 0.5},
+}
+BUDGETS = {"function calls": 48, "words": 24}
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One method on one prompt.
+
+    Attributes:
+        task: "function calls" or "words".
+        prompt: The number of the prompt.
+        method: A name of :data:`METHODS`.
+        particles: The number of particles k.
+        log_evidence: The estimate of log p_lm(C).
+        effective_sample_size: Of the final weights.
+        satisfied: How many of the texts satisfy the constraint.
+        best: The text with the highest probability.
+    """
+
+    task: str
+    prompt: int
+    method: str
+    particles: int
+    log_evidence: float
+    effective_sample_size: float
+    satisfied: int
+    best: str
+
+
+def measure(
+    lm: LanguageModel,
+    hmm: HMM | MonarchHMM,
+    sources: Sequence[Source],
+    *,
+    task: str,
+    budget: int,
+    particles: int = 8,
+    methods: Mapping[str, Mapping[str, Any]] = METHODS,
+    seed: int = 0,
+    told: Callable[[str], None] = lambda line: None,
+) -> list[Measurement]:
+    """Every method on every prompt; prompts whose constraint needs a larger budget are left out."""
+    requests = []
+    for number, source in enumerate(sources):
+        if source.constraint is None:
+            raise InvalidParameterError(f"prompt {number} has no constraint to satisfy")
+        automaton = constraint_of(source.constraint).compile(lm.vocabulary)
+        request = Request(automaton, lm.encode(source.prompt), budget)
+        try:
+            request.task(lm)
+        except EmptyLanguageError:
+            continue
+        requests.append((number, request))
+    found = []
+    for name, options in methods.items():
+        generator = Generator(lm, hmm=hmm, smc=SMC(particles), **options)
+        clock = time.process_time()
+        for start in range(0, len(requests), _AT_ONCE):
+            part = requests[start : start + _AT_ONCE]
+            results = generator.run([request for _, request in part], seed=seed + start)
+            found += [
+                Measurement(
+                    task,
+                    number,
+                    name,
+                    particles,
+                    result.log_evidence,
+                    result.effective_sample_size,
+                    sum(result.satisfied),
+                    result.best,
+                )
+                for (number, _), result in zip(part, results, strict=True)
+            ]
+        told(f"{task}, {name}: {time.process_time() - clock:.0f} CPU seconds")
+    return found
+
+
+def summary(measurements: Iterable[Measurement]) -> list[dict[str, Any]]:
+    """For each task, number of particles and method: means, and the difference to the first method.
+
+    The standard error is that of the difference over prompts.
+    """
+    kept = list(measurements)
+    rows = []
+    for task, particles in sorted({(m.task, m.particles) for m in kept}):
+        here = [m for m in kept if (m.task, m.particles) == (task, particles)]
+        names = list(dict.fromkeys(m.method for m in here))
+        by_method = {name: {m.prompt: m for m in here if m.method == name} for name in names}
+        first = by_method[names[0]]
+        for name, own in by_method.items():
+            gains = [own[p].log_evidence - first[p].log_evidence for p in own]
+            rows.append(
+                {
+                    "task": task,
+                    "particles": particles,
+                    "method": name,
+                    "prompts": len(own),
+                    "log_evidence": fmean(m.log_evidence for m in own.values()),
+                    "gain": fmean(gains),
+                    "standard_error": (
+                        stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
+                    ),
+                    "better_on": sum(gain > 0 for gain in gains),
+                    "effective_sample_size": fmean(m.effective_sample_size for m in own.values()),
+                    "satisfied": sum(m.satisfied for m in own.values()),
+                }
+            )
+    return rows
+
+
+def run(
+    lm: LanguageModel,
+    hmm: HMM | MonarchHMM,
+    out: Path | None = None,
+    *,
+    data: Path | None = None,
+    prompts: int = 40,
+    particles: Sequence[int] = (8,),
+    methods: Mapping[str, Mapping[str, Any]] = METHODS,
+    seed: int = 0,
+    told: Callable[[str], None] = lambda line: None,
+) -> list[Measurement]:
+    """Measure on held-out prompts, and write ``guidance.json`` and ``guidance.png`` to a folder.
+
+    Args:
+        lm: The language model.
+        hmm: An HMM distilled from it.
+        out: The folder.
+        data: Where the prompts are; see :func:`~pcgcd.experiments.tasks.data_folder`.
+        prompts: How many of each task.
+        particles: The numbers of particles.
+        methods: Names, and arguments of :class:`~pcgcd.decoding.Generator`; others are compared
+            with the first.
+        seed: Decides everything.
+        told: Called with a line about each part that is done.
+    """
+    folder = data_folder(data)
+    tasks = {
+        "function calls": tool_prompts(folder, "held out")[:prompts],
+        "words": word_prompts(folder, "held out")[:prompts],
+    }
+    found = []
+    for task, sources in tasks.items():
+        for k in particles:
+            found += measure(
+                lm,
+                hmm,
+                sources,
+                task=task,
+                budget=BUDGETS[task],
+                particles=k,
+                methods=methods,
+                seed=seed,
+                told=told,
+            )
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        content = {
+            "command": f"pcgcd experiment guidance --prompts {prompts} --particles "
+            f"{' '.join(map(str, particles))} --seed {seed}",
+            "hmm": {"hidden": hmm.num_hidden, "copies": hmm.copying is not None},
+            "budgets": BUDGETS,
+            "summary": summary(found),
+            "measurements": [asdict(measurement) for measurement in found],
+        }
+        write_whole(out / "guidance.json", [(json.dumps(content, indent=1) + "\n").encode()])
+        save(figure(found), out / "guidance.png")
+    return found
+
+
+def figure(measurements: Sequence[Measurement]) -> Figure:
+    """The gain over the first method on each prompt, its mean and two standard errors."""
+    rows = summary(measurements)
+    names = list(dict.fromkeys(m.method for m in measurements))
+    means = {(row["task"], row["particles"], row["method"]): row for row in rows}
+    panels = list(dict.fromkeys((row["task"], row["particles"]) for row in rows))
+    colours = dict(zip(names, colours_of(names), strict=True))
+    result = Figure(figsize=(1.0 + 3.2 * len(panels), 3.0), layout="constrained")
+    for axes, (task, particles) in zip(
+        result.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+    ):
+        first = {
+            m.prompt: m.log_evidence
+            for m in measurements
+            if (m.task, m.particles, m.method) == (task, particles, names[0])
+        }
+        for place, name in enumerate(names[1:]):
+            gains = [
+                m.log_evidence - first[m.prompt]
+                for m in measurements
+                if (m.task, m.particles, m.method) == (task, particles, name)
+            ]
+            spread = [place + 0.3 * (i / max(1, len(gains) - 1) - 0.5) for i in range(len(gains))]
+            axes.plot(spread, gains, ".", color=colours[name], alpha=0.35, markersize=4)
+            row = means[task, particles, name]
+            axes.errorbar(
+                [place], [row["gain"]], yerr=[2 * row["standard_error"]], fmt="o", color=INK,
+                capsize=4, markersize=5,
+            )  # fmt: skip
+        axes.axhline(0, color=INK, linewidth=0.8)
+        axes.set_xticks(range(len(names) - 1), [name.replace(", ", "\n") for name in names[1:]])
+        axes.set_title(f"{task}, {particles} particles")
+        axes.set_ylabel(f"log-evidence beyond {names[0]}")
+        clear_frame(axes)
+    return result
+
+
+def main(out: Path, *, model: str | None = None, hmm: str | None = None, **options: Any) -> None:
+    """Run the experiment and print it; see :func:`run` for the options."""
+    from pcgcd.hmm import default_hmm, load_hmm
+    from pcgcd.lm import load_model
+
+    console = Console()
+    lm = load_model(model)
+    guide = default_hmm() if hmm is None else load_hmm(hmm, vocabulary=lm.vocabulary)
+    found = run(lm, guide, out, told=lambda line: console.print(line, highlight=False), **options)
+    table = Table(title="mean log-evidence, held-out prompts", box=box.SIMPLE_HEAD)
+    for column in ("task", "k", "method", "log-evidence", "gain", "better on", "ESS", "valid"):
+        table.add_column(column, justify="left" if column in ("task", "method") else "right")
+    for row in summary(found):
+        table.add_row(
+            row["task"],
+            str(row["particles"]),
+            row["method"],
+            f"{row['log_evidence']:.2f}",
+            f"{row['gain']:+.2f} ± {row['standard_error']:.2f}",
+            f"{row['better_on']} of {row['prompts']}",
+            f"{row['effective_sample_size']:.1f}",
+            f"{row['satisfied']} of {row['prompts'] * row['particles']}",
+        )
+    console.print(table)
+    console.print(f"written: {out / 'guidance.json'}, {out / 'guidance.png'}")

@@ -1,0 +1,140 @@
+"""The comparison of methods, in a world whose evidence is known."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pcgcd.decoding import Generator
+from pcgcd.distillation import Source
+from pcgcd.distillation.prompts import constraint_of
+from pcgcd.errors import InvalidParameterError
+from pcgcd.experiments import guidance
+from pcgcd.experiments.guidance import Measurement, measure, summary
+from pcgcd.experiments.tasks import data_folder, distillation_prompts, tool_prompts, word_prompts
+from tests.decoding import worlds
+
+SOURCES = [
+    Source("", {"regex": "a*b"}),
+    Source("", {"regex": "(ab)+"}),
+    Source("", {"regex": "a{9}b{9}"}),  # no such text fits in the budget
+]
+
+
+def test_with_the_model_itself_as_hmm_every_estimate_is_the_evidence() -> None:
+    methods: dict[str, dict[str, Any]] = {
+        "P-GCD": {"method": "pgcd", "w": 0.0},
+        "twisted": {"method": "twisted", "w": 0.0},
+    }
+    lm = worlds.hmm_lm(7)
+    found = measure(
+        lm, worlds.hmm(7), SOURCES, task="t", budget=5, particles=3, methods=methods, seed=4
+    )
+    assert [(m.method, m.prompt) for m in found] == [
+        (name, prompt) for name in methods for prompt in (0, 1)
+    ]
+    for measurement in found:
+        described = SOURCES[measurement.prompt].constraint
+        assert described is not None
+        fa = constraint_of(described).compile(worlds.VOCABULARY)
+        evidence = sum(worlds.target(lm, fa, 5).values())
+        assert measurement.log_evidence == pytest.approx(math.log(evidence), abs=1e-4)
+        assert measurement.satisfied == 3
+
+
+def test_the_summary_compares_with_the_first_method() -> None:
+    def row(method: str, prompt: int, value: float) -> Measurement:
+        return Measurement("t", prompt, method, 8, value, 4.0, 8, "")
+
+    rows = summary([row("a", 0, -3), row("a", 1, -5), row("b", 0, -2), row("b", 1, -6)])
+    assert [r["method"] for r in rows] == ["a", "b"]
+    assert rows[1]["log_evidence"] == -4
+    assert rows[1]["gain"] == 0
+    assert rows[1]["standard_error"] == pytest.approx(1.0)
+    assert rows[1]["better_on"] == 1
+
+
+def test_a_prompt_without_a_constraint_is_an_error() -> None:
+    with pytest.raises(InvalidParameterError, match="prompt 0 has no constraint"):
+        measure(worlds.hmm_lm(7), worlds.hmm(7), [Source([0])], task="t", budget=5)
+
+
+def tool(name: str, description: str = "") -> dict[str, Any]:
+    properties = {"x": {"type": "integer", "description": description}}
+    return {"name": name, "parameters": {"type": "dict", "properties": properties}}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A few records of the two sets, some of which are to be left out."""
+    question = [[{"role": "user", "content": "Add two."}]]
+    tools = [
+        *({"question": question, "function": [tool(f"f{i}")]} for i in range(10)),
+        {"question": question * 2, "function": [tool("two_turns")]},
+        {"question": question, "function": [tool("long", "word " * 300)]},
+        {"question": question, "function": [tool("n" * 200)]},
+    ]
+    words = [{"concepts": ["a" * (1 + i), "b", "c"]} for i in range(30)]
+    words += [{"concepts": list("abcde")}, {"concepts": ["two words"]}]
+    for name, rows in {
+        "bfcl/simple_python": tools,
+        "bfcl/multiple": [],
+        "bfcl/live_simple": [],
+        "commongen/train": words,
+        "commongen/dev": words[:3],
+    }.items():
+        path = tmp_path / f"{name}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def test_the_parts_are_disjoint_and_hold_what_fits(data: Path) -> None:
+    train, held_out = tool_prompts(data, "train"), tool_prompts(data, "held out")
+    names = [s.constraint["tools"][0]["name"] for s in (*train, *held_out) if s.constraint]
+    assert sorted(names) == [f"f{i}" for i in range(10)]
+    assert len(held_out) == 2
+    assert len(word_prompts(data, "train")) == 30
+    assert len(word_prompts(data, "held out")) == 3
+
+
+def test_of_twenty_prompts_sixteen_have_a_constraint(data: Path) -> None:
+    mixed = distillation_prompts(data)
+    assert len(mixed) == 40
+    for start in (0, 20):
+        block = mixed[start : start + 20]
+        kinds = [None if s.constraint is None else sorted(s.constraint)[-1] for s in block]
+        assert kinds.count(None) == 4
+        assert sum(s.constraint is not None and "tools" in s.constraint for s in block) == 7
+        assert sum(s.constraint is not None and "keywords" in s.constraint for s in block) == 9
+
+
+def test_missing_data_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PCGCD_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidParameterError, match="set PCGCD_DATA"):
+        data_folder()
+    with pytest.raises(InvalidParameterError, match=r"commongen/dev\.jsonl"):
+        word_prompts(tmp_path, "held out")
+
+
+def test_the_figure_has_a_panel_for_each_task() -> None:
+    found = [
+        Measurement(task, prompt, method, 8, float(prompt), 4.0, 8, "")
+        for task in ("function calls", "words")
+        for method in guidance.METHODS
+        for prompt in range(3)
+    ]
+    figure = guidance.figure(found)
+    assert [axes.get_title() for axes in figure.axes] == [
+        "function calls, 8 particles",
+        "words, 8 particles",
+    ]
+
+
+def test_every_method_is_one_that_the_generator_knows() -> None:
+    for options in guidance.METHODS.values():
+        Generator(worlds.hmm_lm(7), hmm=worlds.hmm(7), **options)
