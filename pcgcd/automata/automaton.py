@@ -25,6 +25,7 @@ from pcgcd.circuits import (
     LabelSets,
     Operator,
 )
+from pcgcd.circuits.tables import table_html
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
 __all__ = ["FiniteAutomaton"]
@@ -429,6 +430,9 @@ class FiniteAutomaton(Masking, Chain):
         from pcgcd.automata import drawing
 
         return drawing.to_svg(self)
+
+    def _repr_html_(self) -> str:
+        return table_html(repr(self), (), (), self._repr_svg_())
 
     def __repr__(self) -> str:
         return (

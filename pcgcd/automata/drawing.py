@@ -18,11 +18,13 @@ _RADIUS = 16.0
 _COLUMN = 120.0
 _ROW = 72.0
 _MARGIN = 48.0
+# Within a page, the rules of a style reach everything: these name the picture they are for.
 _STYLE = (
-    "<style>.e{fill:none;stroke:#555}.s{fill:#fff;stroke:#222}.n{font:11px sans-serif;"
-    "text-anchor:middle;fill:#222}.l{font:11px monospace;text-anchor:middle;fill:#06c}</style>"
-    '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-    'orient="auto"><path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>'
+    "<style>.pcgcd-fa .e{fill:none;stroke:#5b6470}.pcgcd-fa .s{fill:#fff;stroke:#2b2f36}"
+    ".pcgcd-fa .n{font:11px sans-serif;text-anchor:middle;fill:#2b2f36}"
+    ".pcgcd-fa .l{font:11px monospace;text-anchor:middle;fill:#2b67a6}</style>"
+    '<defs><marker id="pcgcd-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+    'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="#5b6470"/></marker></defs>'
 )
 
 
@@ -66,7 +68,8 @@ def to_svg(fa: FiniteAutomaton, max_states: int = 60) -> str:
             _text("n", width / 2, height - 12, f"and {fa.num_states - len(place):,} more states")
         )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="pcgcd-fa" '
+        f'width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}">{_STYLE}{"".join(parts)}</svg>'
     )
 
@@ -113,7 +116,7 @@ def _towards(center: Point, point: Point) -> Point:
 
 
 def _line(path: str) -> str:
-    return f'<path class="e" d="{path}" marker-end="url(#a)"/>'
+    return f'<path class="e" d="{path}" marker-end="url(#pcgcd-tip)"/>'
 
 
 def _text(kind: str, x: float, y: float, text: str) -> str:

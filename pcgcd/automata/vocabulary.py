@@ -13,6 +13,7 @@ import numpy as np
 from pcgcd.automata.templates import TemplateStore
 from pcgcd.automata.token_bytes import eos_ids_of, read_tokenizer
 from pcgcd.automata.trie import Trie
+from pcgcd.circuits.tables import table_html
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
 __all__ = ["Vocabulary"]
@@ -242,6 +243,21 @@ class Vocabulary:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+    def _repr_html_(self) -> str:
+        """Sizes, ends, and a few tokens."""
+        longest = max(self.ids_of, key=len, default=b"")
+        middle = self.trie.token[:: max(1, len(self.trie.token) // 8)].tolist()[:8]
+        rows = [
+            ("token ids", f"{self.size:,}"),
+            ("of them text", f"{len(self.trie.token):,}"),
+            ("width of the logits", f"{self.logits_size:,}"),
+            ("end of sequence", ", ".join(map(str, self.eos_ids))),
+            ("spells every byte", "yes" if self.spells_every_byte else "no"),
+            ("longest token", f"{longest[:40]!r} ({len(longest)} bytes)"),
+            ("some tokens", "  ".join(f"{i}: {self.token_bytes[i]!r:.24}" for i in middle)),
+        ]
+        return table_html("Vocabulary", (), rows)
 
     def __repr__(self) -> str:
         return (

@@ -167,6 +167,10 @@ class CircuitLike(Frozen, ABC):
         """The heaviest single path (units and missing tokens) that agrees with the evidence."""
         return queries.best_path(self._unroll_for(evidence, length), evidence)
 
+    def _repr_html_(self) -> str:
+        """A table of the layers of a short graph."""
+        return self.sample_graph()._repr_html_()
+
     @property
     def _has_fixed_length(self) -> bool:
         return False

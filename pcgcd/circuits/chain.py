@@ -16,6 +16,7 @@ from pcgcd.circuits.circuit import Circuit
 from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
 from pcgcd.circuits.operators import Identity, Operator, compose, kronecker, rowwise_kronecker
 from pcgcd.circuits.semirings import BOOLEAN
+from pcgcd.circuits.tables import table_html
 from pcgcd.errors import (
     AmbiguousAutomatonWarning,
     InvalidParameterError,
@@ -141,6 +142,14 @@ class Chain(CircuitLike):
             seen.add(key)
             here = transition.rmatvec(here, BOOLEAN)
         return None
+
+    def _repr_html_(self) -> str:
+        """A table of the four operators."""
+        rows = [
+            (name, " x ".join(f"{size:,}" for size in operator.shape), repr(operator))
+            for name, operator in zip(self.operators._fields, self.operators)
+        ]
+        return table_html(repr(self), ("operator", "shape", "kind"), rows)
 
     def log_prob(self, x: Tensor) -> Tensor:
         """See :class:`CircuitLike`. Warns where an ambiguous automaton weighs strings by paths."""

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 
-from pcgcd.circuits.layers import Layer, ProductLayer, SumLayer
+from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
 from pcgcd.circuits.operators import (
     Identity,
     Incidence,
@@ -33,6 +33,7 @@ Rule: TypeAlias = Callable[
 AnyRule = TypeVar("AnyRule", bound=Rule)
 
 _RULES: dict[tuple[type[Any], type[Any]], Rule] = {}
+_OWN_KINDS = (InputLayer, ProductLayer, SumLayer)
 
 
 def product_rule(left: type[Any], right: type[Any]) -> Callable[[AnyRule], AnyRule]:
@@ -74,9 +75,13 @@ def _find_rule(left: Layer, right: Layer) -> Rule:
 
 def incompatible(left: Layer, right: Layer) -> StructuralPropertyError:
     """The error for two layers that divide their variables differently."""
+    advice = "Both must divide the same variables in the same way"
+    if any(type(layer) not in _OWN_KINDS for layer in (left, right)):
+        names = f"{type(left).__name__}, {type(right).__name__}"
+        advice += f", or a rule must say how these meet: register one with product_rule({names})"
     return StructuralPropertyError(
         f"the circuits are not compatible: the left operand has {_describe(left)}, the right one "
-        f"{_describe(right)}. Both must divide the same variables in the same way"
+        f"{_describe(right)}. {advice}"
     )
 
 

@@ -15,8 +15,9 @@ from pcgcd.automata.expressions import (
     union,
 )
 from pcgcd.automata.lifting import lift
+from pcgcd.circuits.tables import table_html
 from pcgcd.constraints.checks import check_whole_number, literal_text
-from pcgcd.errors import EmptyLanguageError
+from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Constraint"]
 
 _MAX_DESCRIPTION = 400
+_SHOWN_STATES = 60
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,18 @@ class Constraint:
         expression = combine(self.expression, second.expression)  # type: ignore[operator]
         description = _shortened(f"({self.description} {sign} {second.description})")
         return Constraint(expression, description, self.dropped + second.dropped)
+
+    def _repr_html_(self) -> str:
+        """The description, and the automaton over bytes where it is small."""
+        try:
+            picture = compile_expression(self.expression, state_limit=_SHOWN_STATES)._repr_svg_()
+            rows = []
+        except AutomatonTooLargeError:
+            picture = ""
+            rows = [("automaton", f"over {_SHOWN_STATES} states: not drawn")]
+        if self.dropped:
+            rows.append(("left out", ", ".join(self.dropped)))
+        return table_html(repr(self), (), rows, picture)
 
     def __repr__(self) -> str:
         return f"Constraint({self.description})"

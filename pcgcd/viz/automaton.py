@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +14,7 @@ from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
 from pcgcd.automata import FiniteAutomaton
+from pcgcd.automata.token_sets import describe
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.curves import Curve, loop_curve, smooth_curve
 from pcgcd.viz.layout import Layout, layered_layout
@@ -22,10 +24,14 @@ from pcgcd.viz.style import (
     INK,
     axes_inches,
     checked_names,
+    names_from,
     set_text,
     state_text,
     text_size,
 )
+
+if TYPE_CHECKING:
+    from pcgcd.automata import Vocabulary
 
 __all__ = ["draw_automaton", "figure_automaton", "natural_size"]
 
@@ -39,6 +45,8 @@ _MARGIN = 0.06
 _LOOP = 0.36
 _BEND = 0.16
 _MAX_STATES = 80
+_MAX_EDGES = 120
+_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -55,17 +63,22 @@ class _Drawing:
 def figure_automaton(
     fa: FiniteAutomaton,
     *,
+    vocabulary: Vocabulary | None = None,
     token_names: Sequence[str] | None = None,
     shown_tokens: int = 2,
     max_states: int = _MAX_STATES,
+    max_edges: int = _MAX_EDGES,
 ) -> Figure:
     """States as circles (double: accepting), edges with their token sets, from left to right.
 
     Args:
         fa: The automaton.
-        token_names: How to write each token; numbers without it.
-        shown_tokens: How many tokens of a long set are written.
+        vocabulary: Spells the tokens. Without it and without names they are numbers; those of an
+            automaton over bytes are characters.
+        token_names: How to write each token, as a list.
+        shown_tokens: How many tokens of a long set are written, the shortest ones.
         max_states: Refuse automata with more states, whose picture would not be readable.
+        max_edges: The same for edges.
 
     >>> fa = FiniteAutomaton.from_edges(
     ...     num_states=2, vocab_size=3, initial=0, accepting={1}, edges=[(0, 1, {0, 2})]
@@ -74,7 +87,8 @@ def figure_automaton(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['$s_{0}$', '$s_{1}$', '{a, c}']
     """
-    drawing = _drawing(fa, token_names, shown_tokens, max_states)
+    names = names_from(vocabulary, token_names)
+    drawing = _drawing(fa, names, shown_tokens, max_states, max_edges)
     figure = Figure(figsize=(drawing.box.width, drawing.box.height))
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     _paint(axes, fa, drawing)
@@ -85,35 +99,46 @@ def draw_automaton(
     axes: Axes,
     fa: FiniteAutomaton,
     *,
+    vocabulary: Vocabulary | None = None,
     token_names: Sequence[str] | None = None,
     shown_tokens: int = 2,
     max_states: int = _MAX_STATES,
+    max_edges: int = _MAX_EDGES,
 ) -> None:
     """Draw into given axes, scaled down to fit; see :func:`figure_automaton`."""
-    _paint(axes, fa, _drawing(fa, token_names, shown_tokens, max_states))
+    names = names_from(vocabulary, token_names)
+    _paint(axes, fa, _drawing(fa, names, shown_tokens, max_states, max_edges))
 
 
 def natural_size(
     fa: FiniteAutomaton, *, token_names: Sequence[str] | None = None
 ) -> tuple[float, float]:
     """Width and height in inches at which nothing has to be scaled down."""
-    box = _drawing(fa, token_names, 2, fa.num_states).box
+    box = _drawing(fa, token_names, 2, fa.num_states, fa.num_edges).box
     return box.width, box.height
 
 
 def _drawing(
-    fa: FiniteAutomaton, token_names: Sequence[str] | None, shown_tokens: int, max_states: int
+    fa: FiniteAutomaton,
+    token_names: Sequence[str] | None,
+    shown_tokens: int,
+    max_states: int,
+    max_edges: int,
 ) -> _Drawing:
-    if fa.num_states > max_states:
-        raise InvalidParameterError(
-            f"an automaton of {fa.num_states} states is too large to draw (the limit is "
-            f"{max_states}); draw a smaller one, or raise the limit with max_states"
-        )
+    for count, what, limit in (
+        (fa.num_states, "states", max_states),
+        (fa.num_edges, "edges", max_edges),
+    ):
+        if count > limit:
+            raise InvalidParameterError(
+                f"an automaton of {count:,} {what} is too large to draw (the limit is {limit:,}); "
+                f"draw a smaller one, such as the automaton of a part of the constraint, or raise "
+                f"the limit with max_{what}"
+            )
     names = checked_names(token_names, fa.vocab_size, "tokens")
     edges = list(zip(fa.source.tolist(), fa.target.tolist()))
     by_label = {
-        label: set_text(fa.labels.tokens(label).tolist(), names, shown_tokens)
-        for label in set(fa.label.tolist())
+        label: _label_text(fa, label, names, shown_tokens) for label in set(fa.label.tolist())
     }
     texts = [by_label[label] for label in fa.label.tolist()]
     sizes = [text_size(text, _LABEL_POINTS) for text in texts]
@@ -126,13 +151,28 @@ def _drawing(
     return _Drawing(layout.nodes, curves, texts, labels, box.grown(_MARGIN))
 
 
+def _label_text(
+    fa: FiniteAutomaton, label: int, names: Sequence[str] | None, shown_tokens: int
+) -> str:
+    tokens = fa.labels.tokens(label).tolist()
+    if names is None and fa.vocab_size == _BYTES:
+        return describe(tokens, fa.vocab_size).replace("$", r"\$")
+    return set_text(tokens, names, shown_tokens)
+
+
 def _layout(
     fa: FiniteAutomaton, edges: list[tuple[int, int]], sizes: list[tuple[float, float]]
 ) -> Layout:
     loops = {source: number for number, (source, target) in enumerate(edges) if source == target}
 
+    def half_loop(state: int) -> float:
+        return sizes[loops[state]][0] / 2 if state in loops else 0.0
+
     def column_gap(edge: int, spanned: int) -> float:
-        return max(4.2 * _RADIUS, 2 * _RADIUS + (sizes[edge][0] + 0.3) / spanned)
+        # Loops stand above or below their states, with their texts in the middle.
+        loops_side_by_side = half_loop(edges[edge][0]) + half_loop(edges[edge][1]) + 0.15
+        label = 2 * _RADIUS + (sizes[edge][0] + 0.3) / spanned
+        return max(4.2 * _RADIUS, label, loops_side_by_side if spanned == 1 else 0.0)
 
     def row_gap(state: int) -> float:
         if state not in loops:

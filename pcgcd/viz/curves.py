@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Curve", "loop_curve", "smooth_curve"]
+__all__ = ["Curve", "Points", "flowing_line", "loop_curve", "smooth_curve"]
 
 Points = np.ndarray[Any, np.dtype[np.float64]]
 _SAMPLES = 24
@@ -118,6 +118,15 @@ def loop_curve(
         ]
     )
     return Curve(_bezier(controls, 2 * _SAMPLES), is_loop=True)
+
+
+def flowing_line(start: tuple[float, float], end: tuple[float, float]) -> Points:
+    """A line that leaves and arrives level; two points where both ends are at one height."""
+    (x1, y1), (x2, y2) = start, end
+    if y1 == y2:
+        return np.array([start, end])
+    middle = (x1 + x2) / 2
+    return _bezier(np.array([start, (middle, y1), (middle, y2), end]), _SAMPLES // 2)
 
 
 def _unit(vector: Points) -> Points:

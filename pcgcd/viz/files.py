@@ -7,11 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 __all__ = ["save"]
 
-# Without a date, the same figure gives the same file.
+# Without a date, and with a fixed salt for ids, the same figure gives the same file.
 _UNDATED: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
@@ -36,7 +37,8 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 200.0) ->
     os.close(handle)
     temporary = Path(name)
     try:
-        figure.savefig(temporary, format=kind, dpi=dpi, metadata=_UNDATED.get(kind))
+        with rc_context({"svg.hashsalt": "pcgcd"}):
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=_UNDATED.get(kind))
         temporary.chmod(0o644)
         temporary.replace(target)
     finally:

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from pcgcd.errors import InvalidParameterError
-from pcgcd.viz.style import BLUE, GREY, INK, ORANGE
+from pcgcd.viz.style import GREY, INK, clear_frame, colours_of
 
 if TYPE_CHECKING:
     from pcgcd.decoding import Generation
 
 __all__ = ["draw_effective_sizes", "draw_valid", "figure_methods"]
 
-_COLOURS = ("#8d99a6", ORANGE, "#59a14f", BLUE, "#b07aa1", "#9c755f")
-
 
 def draw_valid(axes: Axes, results: Mapping[str, Generation]) -> None:
     """How many texts of each method satisfy the constraint, as bars."""
-    for place, (result, colour) in enumerate(zip(results.values(), _COLOURS)):
+    for place, (result, colour) in enumerate(zip(results.values(), colours_of(list(results)))):
         total, valid = len(result), sum(result.satisfied)
         share = valid / total if total else 0.0
         axes.barh(place, 1.0, height=0.6, color=GREY)
@@ -39,7 +38,7 @@ def draw_valid(axes: Axes, results: Mapping[str, Generation]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xticks([])
-    axes.tick_params(left=False, labelcolor=INK)
+    axes.tick_params(left=False, labelcolor=INK, labelsize=9)
     for side in ("top", "right", "bottom", "left"):
         axes.spines[side].set_visible(False)
     axes.set_title("texts that satisfy the constraint", fontsize=10, color=INK, loc="left")
@@ -48,7 +47,7 @@ def draw_valid(axes: Axes, results: Mapping[str, Generation]) -> None:
 def draw_effective_sizes(axes: Axes, results: Mapping[str, Generation]) -> None:
     """The effective sample size after each token; a dot marks a resampling."""
     most = 1.0
-    for (name, result), colour in zip(results.items(), _COLOURS):
+    for (name, result), colour in zip(results.items(), colours_of(list(results))):
         sizes = result.effective_sample_sizes
         most = max(most, *sizes, len(result)) if sizes else most
         steps = range(1, len(sizes) + 1)
@@ -63,12 +62,14 @@ def draw_effective_sizes(axes: Axes, results: Mapping[str, Generation]) -> None:
             color=colour,
         )
     axes.set_ylim(0, 1.08 * most)
-    axes.set_xlabel("tokens", color=INK)
+    axes.set_xlabel("tokens", color=INK, fontsize=9.5)
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_title("effective sample size", fontsize=10, color=INK, loc="left")
-    axes.tick_params(colors=INK)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    clear_frame(axes)
+    axes.legend(
+        frameon=False, fontsize=8.5, labelcolor=INK, loc="center left", bbox_to_anchor=(1.01, 0.5)
+    )
 
 
 def figure_methods(rows: Sequence[tuple[str, Mapping[str, Generation]]]) -> Figure:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 __all__ = ["Layout", "layered_layout"]
 
 _SWEEPS = 12
@@ -171,12 +173,12 @@ def _crossings(rows: list[list[int]], links: list[tuple[int, int]], layer: list[
     by_layer: dict[int, list[tuple[int, int]]] = {}
     for left, right in links:
         by_layer.setdefault(layer[left], []).append((place[left], place[right]))
-    return sum(
-        (a[0] - b[0]) * (a[1] - b[1]) < 0
-        for group in by_layer.values()
-        for i, a in enumerate(group)
-        for b in group[:i]
-    )
+    total = 0
+    for group in by_layer.values():
+        lefts, rights = np.array(group).T
+        before = lefts[:, None] < lefts[None, :]
+        total += int((before & (rights[:, None] > rights[None, :])).sum())
+    return total
 
 
 def _columns(

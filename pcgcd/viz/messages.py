@@ -14,11 +14,13 @@ from matplotlib.image import AxesImage
 from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
-from pcgcd.viz.style import BLUE, GREY, INK, checked_names, text_size
+from pcgcd.viz.style import BLUE, GREY, INK, axes_inches, checked_names, text_size
 
 __all__ = ["draw_messages", "figure_messages"]
 
 _CELL = 0.26  # inches
+_ROOM = (9.0, 7.0)  # inches, for maps of very many cells
+_READABLE = 0.17  # inches that a number needs
 _POINTS = 8.5
 _COLOURS = LinearSegmentedColormap.from_list("posterior", ["#ffffff", "#9cc0e3", BLUE, "#12304f"])
 
@@ -66,7 +68,8 @@ def figure_messages(
     wide = max((text_size(name, _POINTS)[0] for name in unit_names or ["00"]), default=0.0)
     left, right, below = 0.3 + wide + (0.22 if unit_label else 0.0), 0.68, 0.52
     above = 0.38 if title else 0.12
-    width, height = max(2.0, steps * _CELL), max(1.2, units * _CELL)
+    width = max(2.0, min(_ROOM[0], steps * _CELL) if step_names is None else steps * _CELL)
+    height = max(1.2, min(_ROOM[1], units * _CELL) if unit_names is None else units * _CELL)
     total_width, total_height = left + width + right, below + height + above
     figure = Figure(figsize=(total_width, total_height))
     axes = figure.add_axes(
@@ -123,13 +126,17 @@ def draw_messages(
         aspect="auto",
         interpolation="nearest",
     )
-    axes.set_xticks(range(steps), columns or [str(step + 1) for step in range(steps)])
-    axes.set_yticks(range(units), rows or [str(unit) for unit in range(units)])
+    wide, high = axes_inches(axes)
+    shown = range(0, steps, 1 if columns else _every(wide / steps))
+    axes.set_xticks(shown, columns or [str(step + 1) for step in shown])
+    shown = range(0, units, 1 if rows else _every(high / units))
+    axes.set_yticks(shown, rows or [str(unit) for unit in shown])
     axes.tick_params(labelsize=_POINTS, length=0, pad=3)
+    line = min(1.2, 6.0 * min(wide / steps, high / units))
     for edge in range(1, steps):
-        axes.axvline(edge - 0.5, color="white", linewidth=1.2)
+        axes.axvline(edge - 0.5, color="white", linewidth=line)
     for edge in range(1, units):
-        axes.axhline(edge - 0.5, color="white", linewidth=1.2)
+        axes.axhline(edge - 0.5, color="white", linewidth=line)
     axes.set_xlabel(step_label, fontsize=_POINTS + 0.5, color=INK)
     if unit_label:
         axes.set_ylabel(unit_label, fontsize=_POINTS + 0.5, color=INK)
@@ -138,3 +145,8 @@ def draw_messages(
     for spine in axes.spines.values():
         spine.set_visible(False)
     return image
+
+
+def _every(cell: float) -> int:
+    """How many cells of a size go to one number."""
+    return next((n for n in (1, 2, 5, 10, 20, 50, 100) if n * cell >= _READABLE), 200)

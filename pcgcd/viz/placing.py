@@ -13,6 +13,7 @@ __all__ = ["Box", "place_labels"]
 
 _PAD = 0.045
 _NEAR = 0.12
+_BESIDE = 0.08  # words that follow each other on a line would be read as one
 _SPACING = 0.02
 _FRACTIONS = (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82)
 
@@ -75,8 +76,13 @@ class Box:
 
     def count_inside(self, points: Points) -> int:
         """How many of the points (number, 2) it holds."""
+        return len(self.points_inside(points))
+
+    def points_inside(self, points: Points) -> Points:
+        """Those of the points (number, 2) that it holds."""
         inside = (points > (self.left, self.bottom)) & (points < (self.right, self.top))
-        return int(inside.all(1).sum())
+        found: Points = points[inside.all(1)]
+        return found
 
 
 def place_labels(
@@ -89,21 +95,26 @@ def place_labels(
     near another one, then being near the middle.
     """
     lines = [curve.resampled(_SPACING) for curve in curves]
+    points = np.concatenate([np.zeros((0, 2)), *lines])
+    owner = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
     placed: list[Box] = []
     for number, (curve, (width, height)) in enumerate(zip(curves, sizes)):
-        others = np.concatenate([np.zeros((0, 2)), *lines[:number], *lines[number + 1 :]])
+        candidates = _candidates(curve, width, height)
+        around = Box.union(candidates).grown(2 * _NEAR)
+        others = around.points_inside(points[owner != number])
 
         def cost(
             item: tuple[int, Box], own: Points = lines[number], others: Points = others
         ) -> float:
             rank, box = item
             padded = box.grown(_PAD)
-            clash = sum(padded.overlap(other) for other in (*obstacles, *placed))
+            wide = Box(padded.left - _BESIDE, padded.bottom, padded.right + _BESIDE, padded.top)
+            clash = sum(padded.overlap(other) for other in obstacles)
+            clash += sum(wide.overlap(other) for other in placed)
             covered = box.count_inside(own) + padded.count_inside(others)
             near = box.grown(_NEAR).count_inside(others)
             return 1e3 * clash + 0.3 * covered + 0.03 * near + 0.1 * rank
 
-        candidates = _candidates(curve, width, height)
         placed.append(min(enumerate(candidates), key=cost)[1])
     return placed
 

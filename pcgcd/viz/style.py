@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
@@ -10,17 +12,29 @@ from matplotlib.textpath import TextPath
 
 from pcgcd.errors import InvalidParameterError
 
+if TYPE_CHECKING:
+    from pcgcd.automata import Vocabulary
+
 __all__ = [
     "BLUE",
+    "FAINT",
     "GREY",
     "INK",
+    "MARKERS",
     "ORANGE",
+    "PALETTE",
     "axes_inches",
     "checked_names",
+    "clear_frame",
+    "colours_of",
     "edge_text",
+    "names_from",
     "set_text",
+    "shortened",
     "state_text",
     "text_size",
+    "token_name",
+    "token_names",
     "token_text",
 ]
 
@@ -29,6 +43,18 @@ GREY = "#e2e4e7"
 ORANGE = "#e67e22"
 BLUE = "#2b67a6"
 INK = "#2b2f36"
+FAINT = "#8d99a6"
+
+# Told apart by people who see no red or no green, and in shades of grey together with the markers.
+PALETTE = (BLUE, ORANGE, "#0e8a6d", "#b5539c", "#5b6470", "#56b4e9", "#8a4b08", "#c9b400")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_METHODS = {
+    "unconstrained": FAINT,
+    "rejection": "#b5539c",
+    "lcd": ORANGE,
+    "gcd": "#0e8a6d",
+    "pgcd": BLUE,
+}
 
 _VISIBLE = {" ": "␣", "\n": "\\n", "\t": "\\t", "\r": "\\r", "": "ε"}
 _POINTS_PER_INCH = 72.0
@@ -54,18 +80,105 @@ def token_text(name: str) -> str:
     return shown.replace("$", r"\$")
 
 
-def set_text(tokens: Sequence[int], names: Sequence[str] | None, shown: int = 2) -> str:
-    """A set of tokens, its middle left out when it is long.
+def set_text(
+    tokens: Sequence[int], names: Sequence[str] | None, shown: int = 2, width: int = 28
+) -> str:
+    """A set of tokens: a few of the shortest and the count where it is long.
 
-    >>> set_text([4], None), set_text([0, 1, 2], None), set_text(range(12), None)
-    ('4', '{0, 1, 2}', '{0, 1, …} (12)')
+    Args:
+        tokens: The tokens.
+        names: What each token spells; numbers without it.
+        shown: How many tokens of a long set are written.
+        width: The most characters of the text; at least two of each token are written.
+
+    >>> set_text([4], None), set_text([0, 1, 2], None), set_text(range(1200), None)
+    ('4', '{0, 1, 2}', '{0, 1, …} (1,200)')
+    >>> set_text([0, 1], ["{", '{"'])
+    '{ | {"'
     """
-    texts = [token_text(str(token) if names is None else names[token]) for token in tokens]
-    if len(texts) == 1:
+    if len(tokens) <= shown + 1:
+        chosen, hidden = list(tokens), 0
+    else:
+        order = tokens if names is None else sorted(tokens, key=lambda token: len(names[token]))
+        chosen, hidden = list(order[:shown]), len(tokens) - shown
+    written = [str(token) if names is None else names[token] for token in chosen]
+    count = f" ({len(tokens):,})" if hidden else ""
+    parts = len(chosen) + bool(hidden)
+    room = max(2, (width - len(count) - 3 * parts) // max(1, len(chosen)))
+    texts = [token_text(shortened(name, room)) for name in written]
+    if len(tokens) == 1:
         return texts[0]
-    if len(texts) <= shown + 1:
-        return "{" + ", ".join(texts) + "}"
-    return "{" + ", ".join(texts[:shown]) + f", …}} ({len(texts)})"
+    members = [*texts, "…"] if hidden else texts
+    # Braces and commas around tokens that have some themselves would only confuse.
+    if any(set(name) & set("{},") for name in written):
+        return " | ".join(members) + count
+    return "{" + ", ".join(members) + "}" + count
+
+
+def shortened(text: str, length: int) -> str:
+    """A text of at most a length, its end left out where it is longer.
+
+    >>> shortened("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def token_name(token: int, vocabulary: Vocabulary) -> str:
+    r"""What a token spells; bytes that are no UTF-8 by themselves as their numbers.
+
+    >>> from pcgcd.automata import Vocabulary
+    >>> vocabulary = Vocabulary.from_bytes([b" a", bytes([0xC3]), None, None], eos_ids=3)
+    >>> [token_name(token, vocabulary) for token in range(4)]
+    [' a', '\\xc3', '<2>', 'EOS']
+    """
+    if token in vocabulary.eos_ids:
+        return "EOS"
+    data = vocabulary.token_bytes[token] if token < vocabulary.size else None
+    return f"<{token}>" if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def token_names(vocabulary: Vocabulary) -> list[str]:
+    """What each column of the logits spells; see :func:`token_name`."""
+    return [token_name(token, vocabulary) for token in range(vocabulary.logits_size)]
+
+
+def names_from(vocabulary: Vocabulary | None, names: Sequence[str] | None) -> Sequence[str] | None:
+    """The names that were given, or those that a vocabulary spells."""
+    if vocabulary is None:
+        return names
+    if names is not None:
+        raise InvalidParameterError("give vocabulary= or token_names=, not both")
+    return token_names(vocabulary)
+
+
+def colours_of(names: Sequence[str]) -> list[str]:
+    """A colour for each name: decoding methods have their own in every picture.
+
+    >>> colours_of(["P-GCD", "mine"]) == [BLUE, ORANGE]
+    True
+    """
+    known = [_METHODS.get(_plain(name)) for name in names]
+    free = [colour for colour in PALETTE if colour not in known] or list(PALETTE)
+    result, used = [], 0
+    for colour in known:
+        result.append(colour or free[used % len(free)])
+        used += colour is None
+    return result
+
+
+def _plain(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def clear_frame(axes: Axes) -> None:
+    """Only the left and the lower side of the frame, in ink."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(INK)
+        axes.spines[side].set_linewidth(0.8)
+    axes.tick_params(colors=INK, labelsize=8.5, width=0.8)
 
 
 def checked_names(names: Sequence[str] | None, expected: int, what: str) -> Sequence[str] | None:
@@ -77,6 +190,7 @@ def checked_names(names: Sequence[str] | None, expected: int, what: str) -> Sequ
     return names
 
 
+@lru_cache(maxsize=4096)
 def text_size(text: str, points: float) -> tuple[float, float]:
     """Width and height of a text in inches, measured without a renderer."""
     box = TextPath((0, 0), text, size=points, prop=FontProperties()).get_extents()

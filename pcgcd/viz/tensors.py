@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,11 +22,15 @@ from pcgcd.viz.style import (
     axes_inches,
     checked_names,
     edge_text,
+    names_from,
     set_text,
     state_text,
     text_size,
     token_text,
 )
+
+if TYPE_CHECKING:
+    from pcgcd.automata import Vocabulary
 
 __all__ = ["Matrix", "automaton_matrices", "draw_matrix", "figure_tensors"]
 
@@ -133,20 +137,27 @@ def _emission(fa: FiniteAutomaton, names: Sequence[str] | None, edges: list[str]
     )
 
 
-def figure_tensors(fa: FiniteAutomaton, token_names: Sequence[str] | None = None) -> Figure:
+def figure_tensors(
+    fa: FiniteAutomaton,
+    token_names: Sequence[str] | None = None,
+    *,
+    vocabulary: Vocabulary | None = None,
+) -> Figure:
     """T_out, T_in and B_f side by side: orange where an edge meets a state, blue where it emits.
 
     Args:
         fa: The automaton; small, since every cell is drawn.
         token_names: How to write each token; numbers without it.
+        vocabulary: Spells the tokens, instead of names. Where there are many, the columns are
+            classes of tokens that no edge tells apart.
 
     >>> fa = FiniteAutomaton.from_edges(
     ...     num_states=2, vocab_size=3, initial=0, accepting={1}, edges=[(0, 1, {0, 2})]
     ... )
-    >>> [axes.get_gid() for axes in figure_tensors(fa).axes]
-    ['T_out', 'T_in', 'B_f']
+    >>> tuple(axes.get_gid() for axes in figure_tensors(fa).axes)
+    ('T_out', 'T_in', 'B_f')
     """
-    matrices = automaton_matrices(fa, token_names=token_names)
+    matrices = automaton_matrices(fa, token_names=names_from(vocabulary, token_names))
     left, between, below = 0.42, 0.62, 0.38
     above = 0.12 + max(matrix.header(_CELL) for matrix in matrices)
     widths = [matrix.cells.shape[1] * _CELL for matrix in matrices]

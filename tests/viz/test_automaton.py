@@ -15,10 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.text import Text
 
-from pcgcd import FiniteAutomaton
+from pcgcd import FiniteAutomaton, Vocabulary
+from pcgcd.constraints import regex
 from pcgcd.errors import InvalidParameterError
-from pcgcd.viz import draw_automaton, figure_automaton
+from pcgcd.viz import draw_automaton, figure_automaton, token_names
 from pcgcd.viz.layout import layered_layout
+from pcgcd.viz.style import set_text
 from tests.viz.examples import EXAMPLES, JSON_NAMES, json_automaton, large_vocabulary, parity
 
 
@@ -163,3 +165,71 @@ def test_layouts_keep_nodes_apart_and_give_every_edge_a_way(
 def test_pictures_leave_pyplot_alone() -> None:
     code = "import pcgcd.viz, sys; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- automata over tokens ---------------------------------------------------------------------
+
+WORDS = ["a", "b", '{"', "a,b", " the", "$", "\n", "x" * 50, "é"]
+VOCABULARY = Vocabulary.from_bytes(
+    [*(word.encode() for word in WORDS), b"\xc3", None, *(b"%d" % n for n in range(900)), None],
+    eos_ids=len(WORDS) + 902,
+)
+
+
+def test_a_vocabulary_spells_the_tokens() -> None:
+    fa = FiniteAutomaton.from_edges(
+        num_states=4,
+        vocab_size=VOCABULARY.logits_size,
+        initial=0,
+        accepting={3},
+        edges=[(0, 1, {4}), (1, 2, {2, 3}), (2, 3, {9, 10}), (3, 3, {VOCABULARY.eos_ids[0]})],
+    )
+    found = labels(fa, vocabulary=VOCABULARY)
+    assert [found[f"label-{edge}"] for edge in range(4)] == [
+        "␣the",
+        '{" | a,b',
+        r"{\xc3, <10>}",
+        "EOS",
+    ]
+    with pytest.raises(InvalidParameterError, match="not both"):
+        figure_automaton(fa, vocabulary=VOCABULARY, token_names=token_names(VOCABULARY))
+
+
+@given(
+    tokens=st.sets(st.integers(0, VOCABULARY.logits_size - 1), min_size=1),
+    shown=st.integers(1, 3),
+    width=st.integers(28, 60),
+    named=st.booleans(),
+)
+def test_shortened_labels_never_exceed_their_width_and_tell_the_count(
+    tokens: set[int], shown: int, width: int, named: bool
+) -> None:
+    names = token_names(VOCABULARY) if named else None
+    text = set_text(sorted(tokens), names, shown, width)
+    # A new line and a dollar sign are written with two characters.
+    assert len(text.replace(r"\$", "$").replace(r"\n", "n")) <= width
+    assert "\n" not in text
+    if len(tokens) > shown + 1:
+        assert text.endswith(f"({len(tokens):,})")
+
+
+def test_automata_over_bytes_write_characters() -> None:
+    found = labels(regex("[a-z]+ [^x]").automaton)
+    assert {"a-z", "␣"} <= set(found.values())
+
+
+def test_automata_with_many_edges_are_refused_with_the_limit() -> None:
+    with pytest.raises(InvalidParameterError, match=r"4 edges.*limit is 3.*max_edges"):
+        figure_automaton(parity(), max_edges=3)
+
+
+@pytest.mark.parametrize("pattern", ['"[a-z]*"', "(yes|no|maybe)", r"-?[1-9][0-9]*"])
+def test_token_automata_have_labels_apart(pattern: str) -> None:
+    vocabulary = Vocabulary.from_bytes(
+        [*(bytes([b]) for b in range(32, 127)), b'""', b"ye", b"es", b"may", b"no", b"12", None],
+        eos_ids=101,
+    )
+    fa = regex(pattern).compile(vocabulary)
+    boxes, _ = extents(figure_automaton(fa, vocabulary=vocabulary))
+    for gid, box in boxes.items():
+        assert all(not box.overlaps(other) for name, other in boxes.items() if name != gid)

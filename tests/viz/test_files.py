@@ -36,8 +36,9 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_same_figure_gives_the_same_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_the_same_figure_gives_the_same_file(tmp_path: Path, kind: str) -> None:
     first, second = (
-        save(figure_automaton(parity()), tmp_path / f"{name}.png").read_bytes() for name in "ab"
+        save(figure_automaton(parity()), tmp_path / f"{name}.{kind}").read_bytes() for name in "ab"
     )
     assert first == second

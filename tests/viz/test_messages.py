@@ -42,3 +42,12 @@ def test_names_must_be_as_many_as_units_and_steps() -> None:
         figure_messages(torch.rand(3, 4), unit_names=["a"])
     with pytest.raises(InvalidParameterError, match="3 steps, but got 2"):
         figure_messages(torch.rand(3, 4), step_names=["a", "b"])
+
+
+def test_maps_of_many_cells_stay_small_and_their_numbers_apart() -> None:
+    figure = figure_messages(torch.rand(300, 400))
+    assert max(figure.get_size_inches()) < 11
+    axes = figure.axes[0]
+    assert len(axes.get_xticks()) < 60
+    assert len(axes.get_yticks()) < 60
+    assert axes.get_xticklabels()[1].get_text() == str(int(axes.get_xticks()[1]) + 1)
