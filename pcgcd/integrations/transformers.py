@@ -23,12 +23,12 @@ from torch import Tensor
 
 from pcgcd.automata import FiniteAutomaton, Vocabulary
 from pcgcd.constraints import Constraint
-from pcgcd.decoding.prefixes import NextStep, Prefixes
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal
 from pcgcd.decoding.tracking import check_budget
-from pcgcd.errors import DeadEndError, InvalidParameterError, VocabularyMismatchError
+from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.hmm import HMM, MonarchHMM
 from pcgcd.integrations.histories import Histories, History, start_prefixes
+from pcgcd.integrations.scores import ScoreRule
 
 __all__ = [
     "ConstrainedLogitsProcessor",
@@ -89,7 +89,8 @@ class ConstrainedLogitsProcessor:
         ):
             raise InvalidParameterError(
                 "the processor needs a Constraint, a FiniteAutomaton, or a list with one of them "
-                f"for each prompt, but got {constraint!r}"
+                f"for each prompt, but got {constraint!r}; put a schema into json_schema(...) and "
+                "a pattern into regex(...), both in pcgcd.constraints"
             )
         if budget is not None and (
             isinstance(budget, bool) or not isinstance(budget, int) or budget < 1
@@ -119,8 +120,9 @@ class ConstrainedLogitsProcessor:
         self.vocabulary = vocabulary
         self.budget = budget
         self.proposal = proposal
-        self._within_budget, self._normalised = within_budget, normalised
-        self._device = None if hmm is None else hmm.emission.device
+        self._within_budget = within_budget
+        device = None if hmm is None else hmm.emission.device
+        self._rule = ScoreRule(proposal, within_budget, normalised, device)
         limit = _NO_BUDGET if budget is None else budget
         self._start = start_prefixes(automata, [limit] * len(automata), hmm)
         self._asked_length = prompt_length
@@ -158,37 +160,12 @@ class ConstrainedLogitsProcessor:
             rows = [going[places[i]] for i in kept]
             if rows:
                 width = self.vocabulary.logits_size
-                result[rows, :width] = self._weigh(
+                result[rows, :width] = self._rule.weigh(
                     prefixes.select(kept), scores[rows, :width], rows
                 )
             alive += rows
         self._check_dead(input_ids, histories, set(going) - set(alive))
         return result
-
-    def _weigh(self, prefixes: Prefixes, scores: Tensor, rows: Sequence[int]) -> Tensor:
-        # A score that is no number must not spoil the row, unless its token is allowed.
-        top = scores.amax(1)
-        is_broken = bool((top.isnan() | (top == torch.inf)).any())
-        broken = scores.isnan() | (scores == torch.inf) if is_broken else None
-        clean = scores if broken is None else scores.masked_fill(broken, -torch.inf)
-        step = NextStep(prefixes, clean if self._device is None else clean.to(self._device))
-        width = scores.shape[1]
-        weighed = self.proposal.weigh(step).dense(width).to(scores)
-        if broken is not None:
-            allowed = step.allowed(within_budget=self._within_budget).dense(width).to(scores)
-            if bool((broken & (allowed == 0)).any()):
-                raise InvalidParameterError(
-                    "the model's scores of allowed tokens are NaN or +inf; they must be numbers or "
-                    "-inf (is the model's floating type too narrow?)"
-                )
-        stuck = (weighed.amax(1) == -torch.inf).nonzero().flatten().tolist()
-        if stuck:
-            raise DeadEndError(
-                f"in row {rows[stuck[0]]}, after {len(prefixes.tokens[stuck[0]])} tokens, every "
-                "token that the constraint allows has the score -inf; does another logits "
-                "processor (a minimal length, suppressed tokens) come before this one?"
-            )
-        return weighed.log_softmax(1) if self._normalised else weighed
 
     def _check_width(self, scores: Tensor) -> None:
         width, expected = scores.shape[1], self.vocabulary.logits_size
