@@ -1,6 +1,7 @@
 """Run the benchmarks: ``python benchmarks/run.py [--only NAME] [--quick]``.
 
-A full run writes its numbers and figures to docs/results; a quick one only prints.
+A full run writes its numbers and figures to docs/results, and makes docs/benchmarks.md from them;
+a quick one only prints.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import tables
 from common import RESULTS
 from rich.console import Console
 
@@ -43,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
             console.print(item)
         for path in benchmark.save(results, folder) if folder else ():
             console.print(f"written: {path.name}")
-    return 0
+    return tables.main([]) if folder == RESULTS else 0
 
 
 if __name__ == "__main__":

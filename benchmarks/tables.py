@@ -1,0 +1,210 @@
+"""The benchmarks' page of the documentation, made from the committed results.
+
+    python benchmarks/tables.py           writes docs/benchmarks.md
+    python benchmarks/tables.py --check   ends with status 1 if that would change it
+
+Each table is the one that its benchmark prints, read from docs/results and written as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from common import RESULTS
+from rich.table import Table
+
+PAGE = RESULTS.parent / "benchmarks.md"
+
+HEAD = """\
+# Benchmarks
+
+This page is made by `python benchmarks/tables.py` from the files in `docs/results`. `make bench`
+runs the benchmarks and then makes this page. `benchmarks/README.md` says how each thing is measured
+and how to install the other libraries.
+
+All numbers are from CPUs. Nothing here was run on a GPU. The machine had 2 cores and other work on
+it: each section names its load. Each measurement is a process of its own with one thread, and what
+stands in one table was measured in one run, so ratios say more than milliseconds.
+"""
+
+
+class Section(NamedTuple):
+    """One result file of the page."""
+
+    title: str
+    question: str
+    show: Callable[[Any], list[Table | str]]
+
+
+def _printed(module: str) -> Callable[[Any], list[Table | str]]:
+    """The tables that a benchmark prints."""
+    return lambda results: list(importlib.import_module(module).tables(results))
+
+
+def _nfa_dfa(results: Any) -> list[Table | str]:
+    from pcgcd.experiments.nfa_dfa import NfaDfaResults, Size, SqlRow, VectorRow, report
+
+    def size(value: Any) -> Size | None:
+        return None if value is None else Size(**value)
+
+    vectors = [
+        {**row, "nfa": size(row["nfa"]), "dfa": size(row["dfa"])} for row in results["vectors"]
+    ]
+    queries = [{**row, "size": size(row["size"])} for row in results["sql"]]
+    return report(
+        NfaDfaResults(
+            **{
+                **results,
+                "vectors": tuple(VectorRow(**row) for row in vectors),
+                "sql": tuple(SqlRow(**row) for row in queries),
+            }
+        )
+    )
+
+
+SECTIONS = {
+    "engines": Section(
+        "Masks of JSON schemas",
+        "How long until the first mask of a JSON schema, how long a mask, how much memory? "
+        "The schemas are those of function calls (BFCL). *pcgcd* is the LCD mask, *pcgcd, budget* "
+        "the GCD mask, *pcgcd lazy* builds masks when they are first needed.",
+        _printed("engines"),
+    ),
+    "json_schema": Section(
+        "JSON schemas, every second one",
+        "On how many real schemas is an engine wholly right, and on how many does it accept an "
+        "invalid text (unsound)? *bench* is JSONSchemaBench, *suite* the official test suite. How "
+        "free JSON values are nested was settled while looking at failures in JSONSchemaBench, so "
+        "that row is not a held-out one for pcgcd.",
+        _printed("json_schema_suite"),
+    ),
+    "json_schema_full": Section(
+        "JSON schemas, all",
+        "The same on every schema, without the two slowest configurations.",
+        _printed("json_schema_suite"),
+    ),
+    "decoding": Section(
+        "Decoding",
+        "What does constrained generation cost beside the language model?",
+        _printed("decoding"),
+    ),
+    "product": Section(
+        "The product, step by step",
+        "How long does a step of `hmm * fa` take while decoding, and the backward pass, beside the "
+        "paper's Algorithm 1 as printed? *one pass* is the time to read the allowed rows of the "
+        "emission once, which no exact method can avoid.",
+        _printed("product"),
+    ),
+    "product_build": Section(
+        "Building the product",
+        "How long does `hmm * fa` take to build, and how much memory?",
+        _printed("product_build"),
+    ),
+    "em": Section("EM", "How long does one epoch of EM take?", _printed("em")),
+    "sql": Section(
+        "SQL",
+        "How many of Spider's gold queries does `sql` accept, and do its samples parse in SQLite? "
+        "Columns are not tied to the tables of a query, so most random samples name a column that "
+        "their tables lack.",
+        _printed("sql_coverage"),
+    ),
+    "nfa_dfa": Section(
+        "NFA against DFA",
+        "How large are nondeterministic and deterministic automata of the same constraint? "
+        "`pcgcd experiment nfa-dfa` makes this table and Figure 4 of the paper.",
+        _nfa_dfa,
+    ),
+}
+
+
+def markdown_table(table: Table) -> str:
+    """A table of rich in Markdown, with its title as a paragraph above it."""
+    signs = {"right": "---:", "center": ":---:"}
+    rows = [
+        [_cell(column.header) for column in table.columns],
+        [signs.get(column.justify, "---") for column in table.columns],
+        *([_cell(cell) for cell in row] for row in zip(*(c.cells for c in table.columns))),
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    title = " ".join(str(table.title or "").split())
+    return "\n".join([f"**{title}**", "", *lines] if title else lines)
+
+
+def _cell(value: Any) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+def _parts(shown: list[Table | str]) -> Iterator[str]:
+    for part in shown:
+        if isinstance(part, Table):
+            yield markdown_table(part)
+        else:
+            yield "  \n".join(line.strip() for line in str(part).splitlines())
+
+
+def _facts(results: Any) -> str:
+    """The command and the machine, as far as the file names them."""
+    facts = []
+    if command := results.get("command"):
+        facts.append(f"Command: `{command}`.")
+    if machine := results.get("machine"):
+        facts.append(
+            f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['threads']} "
+            f"thread used, Python {machine['python']}, load average {machine['load_average']:g} at "
+            "the start."
+        )
+    if versions := results.get("versions"):
+        named = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+        facts.append(f"Versions: {named}.")
+    return " ".join(facts)
+
+
+def section(path: Path) -> str:
+    """One result file as a section of the page."""
+    read = json.loads(path.read_text(encoding="utf-8"))
+    results = read if isinstance(read, dict) else {}
+    known = SECTIONS.get(path.stem)
+    parts = [f"## {known.title if known else path.stem}"]
+    if known:
+        parts.append(known.question)
+        parts += _parts(known.show(results))
+    picture = path.with_suffix(".png")
+    if picture.is_file():
+        parts.append(f"![{path.stem}](results/{picture.name})")
+    parts.append(f"{_facts(results)} Numbers: [`{path.name}`](results/{path.name}).".strip())
+    if method := results.get("method"):
+        parts.append(f'??? note "How it was measured"\n\n    {method}')
+    return "\n\n".join(parts) + "\n"
+
+
+def page(folder: Path = RESULTS) -> str:
+    """The whole page: first the sections above, then what else lies in the folder."""
+    paths = {path.stem: path for path in sorted(folder.glob("*.json"))}
+    order = [name for name in SECTIONS if name in paths]
+    order += [name for name in paths if name not in SECTIONS]
+    return "\n".join([HEAD, *(section(paths[name]) for name in order)])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, compare")
+    arguments = parser.parse_args(argv)
+    text = page()
+    if arguments.check:
+        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
+            return 0
+        print("docs/benchmarks.md is not made from docs/results: run python benchmarks/tables.py")
+        return 1
+    PAGE.write_text(text, encoding="utf-8")
+    print("written: docs/benchmarks.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

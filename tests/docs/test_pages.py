@@ -1,0 +1,32 @@
+"""The code of the documentation runs as it is printed, page by page."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pcgcd.lm
+from tests.blocks import python_blocks, run_block
+
+DOCS = Path(__file__).parents[2] / "docs"
+# test_errors.py runs the examples that are meant to fail.
+PAGES = sorted(
+    path.relative_to(DOCS).as_posix()
+    for path in DOCS.rglob("*.md")
+    if path.name != "errors.md" and python_blocks(path.read_text(encoding="utf-8"))
+)
+_load_once = cache(pcgcd.lm.default_model)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_of_the_page_runs_in_order(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pcgcd.lm, "default_model", _load_once)
+    names: dict[str, Any] = {}
+    for number, code in enumerate(python_blocks((DOCS / page).read_text(encoding="utf-8"))):
+        run_block(code, f"{page}, block {number}", names)
