@@ -68,6 +68,12 @@ def _nfa_dfa(results: Any) -> list[Table | str]:
     )
 
 
+def _guidance(results: Any) -> list[Table | str]:
+    from pcgcd.experiments.guidance import report
+
+    return [report(results["summary"])]
+
+
 SECTIONS = {
     "engines": Section(
         "Masks of JSON schemas",
@@ -107,6 +113,21 @@ SECTIONS = {
         _printed("product_build"),
     ),
     "em": Section("EM", "How long does one epoch of EM take?", _printed("em")),
+    "guidance": Section(
+        "What an HMM is worth",
+        "With equally many particles, how much higher is the estimate of log p(constraint) with "
+        "the default HMM than with GCD alone? All estimates of p(constraint) are unbiased, so a "
+        "higher mean logarithm means that fewer particles are wasted. *gain* is the mean "
+        "difference to GCD and its standard error over prompts. `pcgcd experiment guidance` makes "
+        "this table.",
+        _guidance,
+    ),
+    "hidden_states": Section(
+        "Hidden states",
+        "What are more hidden states worth? All models learnt from the same samples of the default "
+        "model, and are measured on answers to prompts that were held out.",
+        _printed("hidden_states"),
+    ),
     "sql": Section(
         "SQL",
         "How many of Spider's gold queries does `sql` accept, and do its samples parse in SQLite? "

@@ -45,7 +45,8 @@ def read_tokenizer(tokenizer: Any) -> list[bytes | None]:
         return _with_additions(tokens, tokenizer)
     raise InvalidParameterError(
         f"cannot read the tokens of {type(tokenizer).__name__}; give a tokenizer of transformers, "
-        f"tokenizers, sentencepiece or tiktoken, or use Vocabulary.from_bytes"
+        f"tokenizers, sentencepiece or tiktoken, the vocabulary of a language model "
+        f"(lm.vocabulary), or use Vocabulary.from_bytes"
     )
 
 

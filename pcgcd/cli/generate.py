@@ -67,8 +67,8 @@ def _hmm(arguments: argparse.Namespace) -> HMM | MonarchHMM | None:
         return None
     if arguments.model is not None:
         raise InvalidParameterError(
-            "P-GCD needs an HMM distilled from the model: give --hmm, or use --method gcd, which "
-            "needs none"
+            "looking ahead needs an HMM distilled from the model: give --hmm, or use --method gcd, "
+            "which needs none"
         )
     return default_hmm()
 

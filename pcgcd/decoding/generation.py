@@ -151,7 +151,7 @@ class Generator:
         potential = choose_potential(self.potential, self.method, self.w)
         if self.hmm is None and (proposal.needs_product or potential.needs_product):
             raise InvalidParameterError(
-                "P-GCD needs an HMM distilled from the language model: give hmm=, or use "
+                "looking ahead needs an HMM distilled from the language model: give hmm=, or use "
                 'method="gcd", which needs none'
             )
         if self.max_attempts < 1:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pcgcd.hmm import HMM, MonarchHMM
     from pcgcd.lm import LanguageModel
 
-__all__ = ["METHODS", "Measurement", "figure", "main", "measure", "run", "summary"]
+__all__ = ["METHODS", "Measurement", "figure", "main", "measure", "report", "run", "summary"]
 
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "GCD": {"method": "gcd"},
@@ -58,7 +58,7 @@ class Measurement:
         log_evidence: The estimate of log p_lm(C).
         effective_sample_size: Of the final weights.
         satisfied: How many of the texts satisfy the constraint.
-        best: The text with the highest probability.
+        best: The text of the largest weight.
     """
 
     task: str
@@ -249,19 +249,14 @@ def figure(measurements: Sequence[Measurement]) -> Figure:
     return result
 
 
-def main(out: Path, *, model: str | None = None, hmm: str | None = None, **options: Any) -> None:
-    """Run the experiment and print it; see :func:`run` for the options."""
-    from pcgcd.hmm import default_hmm, load_hmm
-    from pcgcd.lm import load_model
-
-    console = Console()
-    lm = load_model(model)
-    guide = default_hmm() if hmm is None else load_hmm(hmm, vocabulary=lm.vocabulary)
-    found = run(lm, guide, out, told=lambda line: console.print(line, highlight=False), **options)
-    table = Table(title="mean log-evidence, held-out prompts", box=box.SIMPLE_HEAD)
+def report(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """The rows of :func:`summary` as a table."""
+    table = Table(
+        title="mean log-evidence on held-out prompts", title_justify="left", box=box.SIMPLE_HEAD
+    )
     for column in ("task", "k", "method", "log-evidence", "gain", "better on", "ESS", "valid"):
         table.add_column(column, justify="left" if column in ("task", "method") else "right")
-    for row in summary(found):
+    for row in rows:
         table.add_row(
             row["task"],
             str(row["particles"]),
@@ -272,5 +267,17 @@ def main(out: Path, *, model: str | None = None, hmm: str | None = None, **optio
             f"{row['effective_sample_size']:.1f}",
             f"{row['satisfied']} of {row['prompts'] * row['particles']}",
         )
-    console.print(table)
+    return table
+
+
+def main(out: Path, *, model: str | None = None, hmm: str | None = None, **options: Any) -> None:
+    """Run the experiment and print it; see :func:`run` for the options."""
+    from pcgcd.hmm import default_hmm, load_hmm
+    from pcgcd.lm import load_model
+
+    console = Console()
+    lm = load_model(model)
+    guide = default_hmm() if hmm is None else load_hmm(hmm, vocabulary=lm.vocabulary)
+    found = run(lm, guide, out, told=lambda line: console.print(line, highlight=False), **options)
+    console.print(report(summary(found)))
     console.print(f"written: {out / 'guidance.json'}, {out / 'guidance.png'}")

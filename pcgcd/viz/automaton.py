@@ -15,6 +15,7 @@ from matplotlib.patheffects import withStroke
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.token_sets import describe
+from pcgcd.constraints import Constraint
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.curves import Curve, loop_curve, smooth_curve
 from pcgcd.viz.layout import Layout, layered_layout
@@ -61,7 +62,7 @@ class _Drawing:
 
 
 def figure_automaton(
-    fa: FiniteAutomaton,
+    fa: FiniteAutomaton | Constraint,
     *,
     vocabulary: Vocabulary | None = None,
     token_names: Sequence[str] | None = None,
@@ -72,7 +73,7 @@ def figure_automaton(
     """States as circles (double: accepting), edges with their token sets, from left to right.
 
     Args:
-        fa: The automaton.
+        fa: The automaton; of a constraint, the one over bytes.
         vocabulary: Spells the tokens. Without it and without names they are numbers; those of an
             automaton over bytes are characters.
         token_names: How to write each token, as a list.
@@ -87,6 +88,7 @@ def figure_automaton(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['$s_{0}$', '$s_{1}$', '{a, c}']
     """
+    fa = fa.automaton if isinstance(fa, Constraint) else fa
     names = names_from(vocabulary, token_names)
     drawing = _drawing(fa, names, shown_tokens, max_states, max_edges)
     figure = Figure(figsize=(drawing.box.width, drawing.box.height))
@@ -97,7 +99,7 @@ def figure_automaton(
 
 def draw_automaton(
     axes: Axes,
-    fa: FiniteAutomaton,
+    fa: FiniteAutomaton | Constraint,
     *,
     vocabulary: Vocabulary | None = None,
     token_names: Sequence[str] | None = None,
@@ -106,6 +108,7 @@ def draw_automaton(
     max_edges: int = _MAX_EDGES,
 ) -> None:
     """Draw into given axes, scaled down to fit; see :func:`figure_automaton`."""
+    fa = fa.automaton if isinstance(fa, Constraint) else fa
     names = names_from(vocabulary, token_names)
     _paint(axes, fa, _drawing(fa, names, shown_tokens, max_states, max_edges))
 

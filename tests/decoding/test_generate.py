@@ -135,6 +135,19 @@ def test_a_model_that_forbids_everything_allowed_is_a_clear_error() -> None:
             )
 
 
+def test_the_best_text_is_the_one_whose_particles_weigh_most_together() -> None:
+    result = pcgcd.generate(
+        worlds.table(), regex("[ab]+"), budget=4, method="gcd", particles=40, smc=False, seed=3
+    )
+    total: dict[str, float] = {}
+    for text, weight in zip(result.texts, result.weights, strict=True):
+        total[text] = total.get(text, 0.0) + weight
+    heaviest = max(range(40), key=lambda i: result.weights[i])
+    assert total[result.best] == pytest.approx(max(total.values()))
+    assert result.texts.count(result.best) > 1
+    assert total[result.best] > result.weights[heaviest]
+
+
 def test_one_dead_particle_does_not_end_the_run() -> None:
     """After "b" the model allows nothing that the constraint does."""
 

@@ -233,3 +233,12 @@ def test_token_automata_have_labels_apart(pattern: str) -> None:
     boxes, _ = extents(figure_automaton(fa, vocabulary=vocabulary))
     for gid, box in boxes.items():
         assert all(not box.overlaps(other) for name, other in boxes.items() if name != gid)
+
+
+def test_a_constraint_is_drawn_as_its_automaton_over_bytes() -> None:
+    from pcgcd.constraints import regex
+
+    constraint = regex("a|b")
+    drawn = [text.get_text() for text in figure_automaton(constraint).axes[0].texts]
+    expected = [text.get_text() for text in figure_automaton(constraint.automaton).axes[0].texts]
+    assert drawn == expected
