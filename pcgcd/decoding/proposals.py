@@ -77,7 +77,23 @@ def check_weight(w: float) -> None:
 
 
 @dataclass(frozen=True)
-class PGCD:
+class _Weighted:
+    """What depends on how far the language model is trusted rather than the HMM."""
+
+    w: float
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        check_weight(self.w)
+
+    @property
+    def needs_product(self) -> bool:
+        """Whether it needs an HMM."""
+        return self.w < 1
+
+
+@dataclass(frozen=True)
+class PGCD(_Weighted):
     """Probabilistic GCD: q(x_t) in proportion to p_lm(x_t)^w * p_prod(x_t)^(1 - w).
 
     ``w`` weighs the language model (in GeLaTo and Ctrl-G, w weighs the HMM). Its support is that
@@ -88,15 +104,6 @@ class PGCD:
     """
 
     w: float = 0.7
-
-    def __post_init__(self) -> None:
-        """Check the range."""
-        check_weight(self.w)
-
-    @property
-    def needs_product(self) -> bool:
-        """Whether it needs an HMM."""
-        return self.w < 1
 
     def weigh(self, step: NextStep) -> Candidates:
         """The geometric mixture over the tokens that GCD allows."""
@@ -112,7 +119,7 @@ class PGCD:
 
 
 @dataclass(frozen=True)
-class Twisted:
+class Twisted(_Weighted):
     """The language model, twisted: q(x_t) in proportion to p_lm(x_t) * p_hmm(C | x_{1:t})^(1 - w).
 
     P-GCD asks the HMM which token comes next, which the language model knows better; this asks it
@@ -125,15 +132,6 @@ class Twisted:
     """
 
     w: float = 0.5
-
-    def __post_init__(self) -> None:
-        """Check the range."""
-        check_weight(self.w)
-
-    @property
-    def needs_product(self) -> bool:
-        """Whether it needs an HMM."""
-        return self.w < 1
 
     def weigh(self, step: NextStep) -> Candidates:
         """The model's weights times those of the look-ahead."""

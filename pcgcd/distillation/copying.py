@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.distillation.shards import num_tokens
+from pcgcd.distillation.smoothing import normalised
 from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm import HMM, Copying, MonarchHMM
 
@@ -122,7 +123,7 @@ def _statistics(
             message = transition.rmatvec(forward[-1])
         later = torch.ones_like(message)
         for step in reversed(range(rows.shape[1])):
-            posterior = _normalised(forward[step] * later) * inside[:, step : step + 1]
+            posterior = normalised(forward[step] * later) * inside[:, step : step + 1]
             share = posterior * copied[:, step] / emitted[:, step].clamp(min=1e-30)
             result.copies.add_(share.sum(0))
             result.visits.add_(posterior.sum(0))
@@ -130,9 +131,5 @@ def _statistics(
             result.copied.index_add_(0, rows[:, step], count)
             for prompt, value in zip(asked, count / totals.clamp(min=1e-30), strict=True):
                 result.exposed[prompt] += value
-            later = _normalised(transition.matvec(_normalised(later * emitted[:, step])))
+            later = normalised(transition.matvec(normalised(later * emitted[:, step])))
     return result._replace(log_likelihood=log_likelihood)
-
-
-def _normalised(weights: Tensor) -> Tensor:
-    return weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)

@@ -20,10 +20,10 @@ from pcgcd.distillation.prompts import Source, sources_of
 from pcgcd.distillation.report import compare, versions, write_report
 from pcgcd.distillation.sampling import Engine, sample
 from pcgcd.distillation.settings import Fitting, Sampling, Start
-from pcgcd.distillation.shards import SampleSet, num_tokens
+from pcgcd.distillation.shards import SampleSet, check_same, num_tokens
 from pcgcd.distillation.smoothing import predictions, smooth
 from pcgcd.distillation.starts import Layout, initialise, load_clustering
-from pcgcd.errors import CheckpointError, InvalidParameterError, PcgcdError
+from pcgcd.errors import InvalidParameterError, PcgcdError
 from pcgcd.hmm import HMM, MonarchHMM
 from pcgcd.hmm.checkpoints import load_hmm, read_info, save_hmm
 from pcgcd.hmm.fit import fit
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["Distilled", "Fitting", "Sampling", "Start", "distill"]
 
 Reading: TypeAlias = "Callable[[int, int], None] | None"
+
+
+_OTHER = "another distillation"
 
 
 @dataclass(frozen=True)
@@ -175,17 +178,7 @@ def _check(
         there = read_info(folder / "start").facts
         count = there.get("samples", {}).get("samples")
         here = {**asdict(start), "seed": seed, "samples": sampling.samples}
-        _check_same({**there, "samples": count}, here, folder)
-
-
-def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], folder: Path) -> None:
-    differing = sorted(name for name in here if here[name] != there.get(name))
-    if differing:
-        shown = ", ".join(f"{n} (there {there.get(n)}, here {here[n]})" for n in differing)
-        raise CheckpointError(
-            f"{folder} holds another distillation: {shown}; give another folder, or the same "
-            "settings to go on with it"
-        )
+        check_same({**there, "samples": count}, here, folder, _OTHER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +257,7 @@ class _Distillation:
         }
         facts = json.loads(json.dumps(facts))
         if folder.exists():
-            _check_same(read_info(folder).facts, facts, self.folder)
+            check_same(read_info(folder).facts, facts, self.folder, _OTHER)
             return
         hmm = initialise(
             samples.tokens[self.training],

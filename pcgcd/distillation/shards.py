@@ -99,7 +99,10 @@ class ShardFolder:
         """
         path = self.folder / _MANIFEST
         if path.exists():
-            _check_same(_read_manifest(self.folder), self.manifest, self.folder)
+            here = asdict(self.manifest)
+            del here["samples"]
+            there = asdict(_read_manifest(self.folder))
+            check_same(there, here, self.folder, "samples of another kind")
         remove_leftovers(path)
         text = json.dumps({"format": _FORMAT, **asdict(self.manifest)}, indent=2) + "\n"
         write_whole(path, [text.encode()])
@@ -173,14 +176,18 @@ def _read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _check_same(there: Manifest, here: Manifest, folder: Path) -> None:
-    old, new = asdict(there), asdict(here)
-    differing = [name for name in new if name != "samples" and old[name] != new[name]]
+def check_same(there: Mapping[str, Any], here: Mapping[str, Any], folder: Path, holds: str) -> None:
+    """Whether a folder holds what is asked for.
+
+    Raises:
+        CheckpointError: It does not; says what differs.
+    """
+    differing = [name for name in here if here[name] != there.get(name)]
     if differing:
-        shown = ", ".join(f"{name} (there {old[name]}, here {new[name]})" for name in differing)
+        shown = ", ".join(f"{n} (there {there.get(n)}, here {here[n]})" for n in differing)
         raise CheckpointError(
-            f"{folder} holds samples of another kind: {shown}; give another folder, or the same "
-            "settings to go on with it"
+            f"{folder} holds {holds}: {shown}; give another folder, or the same settings to go on "
+            "with it"
         )
 
 

@@ -18,7 +18,7 @@ from pcgcd.hmm.fit import log_likelihood_per_token
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
-__all__ = ["Predictions", "Smoothed", "posteriors", "predictions", "smooth"]
+__all__ = ["Predictions", "Smoothed", "normalised", "posteriors", "predictions", "smooth"]
 
 _ROWS = 64
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 1e5)
@@ -49,12 +49,12 @@ def posteriors(hmm: HMM | MonarchHMM, tokens: Tensor) -> Tensor:
     columns = [hmm.emission.index_select(1, column).mT for column in tokens.long().unbind(1)]
     message, forward = hmm.initial.expand(len(tokens), -1), []
     for column in columns:
-        forward.append(_normalised(message * column))
+        forward.append(normalised(message * column))
         message = transition.rmatvec(forward[-1])
     later, result = torch.ones_like(message), []
     for seen, column in zip(reversed(forward), reversed(columns)):
-        result.append(_normalised(seen * later))
-        later = _normalised(transition.matvec(_normalised(later * column)))
+        result.append(normalised(seen * later))
+        later = normalised(transition.matvec(normalised(later * column)))
     return torch.stack(result[::-1], 1)
 
 
@@ -138,7 +138,7 @@ def smooth(
     for strength in strengths:
         visits = predicted.visits.to(hmm.emission.dtype).unsqueeze(1)
         share = strength / (visits + strength).clamp(min=1e-30)
-        emission = _normalised(torch.lerp(hmm.emission, predicted.emission, share))
+        emission = normalised(torch.lerp(hmm.emission, predicted.emission, share))
         model = hmm.with_emission(emission)
         value = log_likelihood_per_token(model, held_out, alone=True)
         if best is None or value > best.held_out:
@@ -148,5 +148,6 @@ def smooth(
     return best
 
 
-def _normalised(weights: Tensor) -> Tensor:
+def normalised(weights: Tensor) -> Tensor:
+    """Weights as distributions along the last axis."""
     return weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)

@@ -19,11 +19,10 @@ from pcgcd.constraints import Constraint
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.curves import Curve, loop_curve, smooth_curve
 from pcgcd.viz.layout import Layout, layered_layout
-from pcgcd.viz.placing import Box, place_labels
+from pcgcd.viz.placing import Box, place_labels, show_box
 from pcgcd.viz.style import (
     BLUE,
     INK,
-    axes_inches,
     checked_names,
     names_from,
     set_text,
@@ -222,12 +221,7 @@ def _entry_box(x: float, y: float) -> Box:
 
 def _paint(axes: Axes, fa: FiniteAutomaton, drawing: _Drawing) -> None:
     """Put everything into the axes, with lines and letters scaled like the rest."""
-    width, height = axes_inches(axes)
-    scale = min(width / drawing.box.width, height / drawing.box.height, 1.0)
-    centre_x, centre_y = drawing.box.centre
-    axes.set_xlim(centre_x - width / scale / 2, centre_x + width / scale / 2)
-    axes.set_ylim(centre_y - height / scale / 2, centre_y + height / scale / 2)
-    axes.set_axis_off()
+    scale = show_box(axes, drawing.box)
     for number, curve in enumerate(drawing.curves):
         _paint_arrow(axes, curve.points, f"edge-{number}", scale)
     for state, (x, y) in enumerate(drawing.centres):

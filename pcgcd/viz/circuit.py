@@ -17,8 +17,8 @@ from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.curves import Points, flowing_line
 from pcgcd.viz.layout import layered_layout
 from pcgcd.viz.operators import Symbol, symbols_of
-from pcgcd.viz.placing import Box
-from pcgcd.viz.style import BLUE, INK, ORANGE, axes_inches, shortened, text_size
+from pcgcd.viz.placing import Box, show_box
+from pcgcd.viz.style import BLUE, INK, ORANGE, shortened, text_size
 
 __all__ = ["draw_circuit", "figure_circuit"]
 
@@ -235,12 +235,7 @@ def _centres(
 
 
 def _paint(axes: Axes, drawing: _Drawing) -> None:
-    width, height = axes_inches(axes)
-    scale = min(width / drawing.box.width, height / drawing.box.height, 1.0)
-    centre_x, centre_y = drawing.box.centre
-    axes.set_xlim(centre_x - width / scale / 2, centre_x + width / scale / 2)
-    axes.set_ylim(centre_y - height / scale / 2, centre_y + height / scale / 2)
-    axes.set_axis_off()
+    scale = show_box(axes, drawing.box)
     number = {layer: i for i, layer in enumerate(drawing.layers)}
     for i, layer in enumerate(drawing.layers):
         for place, child in enumerate(layer.children):

@@ -15,8 +15,8 @@ from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
 from pcgcd.decoding import Genealogy
 from pcgcd.viz.curves import Points, flowing_line
-from pcgcd.viz.placing import Box
-from pcgcd.viz.style import BLUE, FAINT, GREY, INK, ORANGE, axes_inches, text_size
+from pcgcd.viz.placing import Box, show_box
+from pcgcd.viz.style import BLUE, FAINT, GREY, INK, ORANGE, text_size
 
 __all__ = ["BAR", "CHIP_GAP", "CHIP_HEIGHT", "LABEL_POINTS", "Drawing", "paint", "paint_key"]
 
@@ -58,12 +58,7 @@ def _shares(log_weights: Sequence[float]) -> list[float]:
 
 def paint(axes: Axes, drawing: Drawing) -> None:
     """Put everything into the axes, with lines and letters scaled like the rest."""
-    width, height = axes_inches(axes)
-    scale = min(width / drawing.box.width, height / drawing.box.height, 1.0)
-    centre_x, centre_y = drawing.box.centre
-    axes.set_xlim(centre_x - width / scale / 2, centre_x + width / scale / 2)
-    axes.set_ylim(centre_y - height / scale / 2, centre_y + height / scale / 2)
-    axes.set_axis_off()
+    scale = show_box(axes, drawing.box)
     _paint_lines(axes, drawing, scale)
     _paint_resampling(axes, drawing, scale)
     most = max(max(_shares(move.log_weights)) for move in drawing.genealogy.moves) or 1.0

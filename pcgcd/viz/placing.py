@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from pcgcd.viz.curves import Curve, Points
+from pcgcd.viz.style import axes_inches
 
-__all__ = ["Box", "place_labels"]
+__all__ = ["Box", "place_labels", "show_box"]
 
 _PAD = 0.045
 _NEAR = 0.12
@@ -131,3 +133,14 @@ def _candidates(curve: Curve, width: float, height: float) -> list[Box]:
             x, y = point + distance * side
             result.append(Box.around(float(x), float(y), width, height))
     return result
+
+
+def show_box(axes: Axes, box: Box) -> float:
+    """Let axes show a rectangle of inches, made smaller where it must be; returns the scale."""
+    width, height = axes_inches(axes)
+    scale = min(width / box.width, height / box.height, 1.0)
+    centre_x, centre_y = box.centre
+    axes.set_xlim(centre_x - width / scale / 2, centre_x + width / scale / 2)
+    axes.set_ylim(centre_y - height / scale / 2, centre_y + height / scale / 2)
+    axes.set_axis_off()
+    return scale

@@ -362,6 +362,11 @@ def test_a_layer_without_a_rule_says_how_to_register_one() -> None:
     odd.children = (InputLayer(0, Dense(torch.ones(1, 3))),)
     with pytest.raises(StructuralPropertyError, match="product_rule"):
         _ = Circuit(odd) * Circuit(odd)
+    pair = tuple(InputLayer(variable, Dense(torch.ones(1, 3))) for variable in (0, 1))
+    other = Odd()
+    other.children = pair
+    with pytest.raises(StructuralPropertyError, match=r"product_rule\(ProductLayer, Odd\)"):
+        _ = Circuit(ProductLayer(*pair)) * Circuit(other)
 
 
 # -- other semirings --------------------------------------------------------------------------
