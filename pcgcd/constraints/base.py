@@ -68,11 +68,17 @@ class Constraint:
             cache: A folder in which compiled automata are kept.
 
         Raises:
-            EmptyLanguageError: No text satisfies the constraint.
+            EmptyLanguageError: No text satisfies the constraint, or none that the tokens spell.
         """
         if self.automaton.is_empty():
             raise EmptyLanguageError(f"no text at all satisfies {self.description}")
-        return lift(self.automaton, vocabulary, cache=cache)
+        result = lift(self.automaton, vocabulary, cache=cache)
+        if result.is_empty():
+            raise EmptyLanguageError(
+                f"no text that satisfies {self.description} can be spelled with the tokens of "
+                f"{vocabulary!r}; is it the vocabulary of the language model?"
+            )
+        return result
 
     # -- composition --------------------------------------------------------------------------
 

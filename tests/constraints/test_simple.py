@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pcgcd import Vocabulary
 from pcgcd.constraints import any_text, choice, length, literal, not_containing, regex
-from pcgcd.errors import InvalidParameterError
+from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
 SMALL = "abAé😀"
 TEXTS = ["".join(letters) for n in range(4) for letters in product("abé", repeat=n)]
@@ -118,3 +119,10 @@ def test_they_compose() -> None:
 def test_wrong_arguments_are_named(make: object) -> None:
     with pytest.raises(InvalidParameterError, match=r"\w"):
         make()  # type: ignore[operator]
+
+
+def test_a_vocabulary_that_spells_no_text_of_the_constraint_is_an_error() -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", None], eos_ids=1)
+    with pytest.raises(EmptyLanguageError, match="can be spelled with the tokens"):
+        regex("é").compile(vocabulary)
+    assert regex("é|a").compile(vocabulary).shortest_length() is not None
