@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pcgcd.distillation import initialise
-from pcgcd.distillation.copying import copying_log_likelihood, learn_copying
+from pcgcd.distillation.copying import cross_fitted_log_likelihood
 from pcgcd.distillation.prompts import read_prompts
 from pcgcd.distillation.report import compare
-from pcgcd.distillation.shards import SampleSet, num_tokens
+from pcgcd.distillation.shards import SampleSet
 from pcgcd.distillation.smoothing import predictions, smooth
 from pcgcd.hmm import HMM, fit
 from pcgcd.hmm.fit import log_likelihood_per_token
@@ -104,7 +104,14 @@ def main(argv: list[str] | None = None) -> int:
     for row, model, predicted in zip(results["rows"], models, found, strict=True):
         best = smooth(model, predicted, tokens[held_out])
         row["strength"], row["smoothed"] = best.strength, -best.held_out / math.log(2)
-        row["given_the_prompt"] = given_the_prompt(best.hmm, samples, held_out, prompts)
+        given = cross_fitted_log_likelihood(
+            best.hmm,
+            tokens[held_out],
+            [prompts[i] for i in held_out.tolist()],
+            samples.prompts[held_out],
+            eos_ids,
+        )
+        row["given_the_prompt"] = None if given is None else -given / math.log(2)
         print(rounded(row), flush=True)
     others = compare(models[0], samples, training, held_out)
     results["bigram"], results["language_model"] = others["bigram"], others["language model"]
@@ -112,27 +119,6 @@ def main(argv: list[str] | None = None) -> int:
         Console().print(part)
     write_json(rounded(results), arguments.out / f"{NAME}.json")
     return 0
-
-
-def given_the_prompt(
-    hmm: HMM, samples: SampleSet, rows: torch.Tensor, prompts: list[tuple[int, ...]]
-) -> float:
-    """Bits per token of each half of the prompts with the copying learnt from the other."""
-    eos_ids, numbers = samples.manifest.eos_ids, samples.prompts[rows]
-    second = torch.isin(numbers, numbers.unique()[1::2])
-    nats = count = 0.0
-    for half in (second, ~second):
-        known, asked = rows[~half], rows[half]
-        learnt = learn_copying(
-            hmm, samples.tokens[known], [prompts[i] for i in known.tolist()], eos_ids
-        )
-        tokens = samples.tokens[asked]
-        here = float(num_tokens(tokens, eos_ids).sum())
-        nats -= here * copying_log_likelihood(
-            hmm, learnt, tokens, [prompts[i] for i in asked.tolist()], eos_ids
-        )
-        count += here
-    return nats / count / math.log(2)
 
 
 def tables(results: dict[str, Any]) -> list[Table | str]:

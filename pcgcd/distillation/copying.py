@@ -13,7 +13,7 @@ from pcgcd.distillation.smoothing import normalised
 from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm import HMM, Copying, MonarchHMM
 
-__all__ = ["copying_log_likelihood", "learn_copying"]
+__all__ = ["copying_log_likelihood", "cross_fitted_log_likelihood", "learn_copying"]
 
 _ROWS = 256
 # What is believed before any sample: one token in twenty is copied, worth this many tokens, and
@@ -85,6 +85,40 @@ def copying_log_likelihood(
     sets = [torch.tensor(sorted(set(prompt) - set(ends)), dtype=torch.long) for prompt in prompts]
     total = _statistics(hmm, copying, tokens, sets, ends).log_likelihood
     return total / int(num_tokens(tokens, ends).sum())
+
+
+def cross_fitted_log_likelihood(
+    hmm: HMM | MonarchHMM,
+    tokens: Tensor,
+    prompts: Sequence[Iterable[int]],
+    numbers: Tensor,
+    eos_ids: Iterable[int],
+) -> float | None:
+    """The same where each half of the prompts is rated with what was learnt from the other half.
+
+    Args:
+        hmm: The model.
+        tokens: Answers, (N, n), padded with EOS.
+        prompts: The tokens of the prompt of each answer.
+        numbers: The number of the prompt of each answer, (N,).
+        eos_ids: The tokens that end a text.
+
+    Returns:
+        Nats per token; None if there is one prompt only.
+    """
+    ends = tuple(sorted(set(eos_ids)))
+    second = torch.isin(numbers, numbers.unique()[1::2])
+    if not bool(second.any()):
+        return None
+    total = 0.0
+    for half in (second, ~second):
+        known, asked = (~half).nonzero().flatten().tolist(), half.nonzero().flatten().tolist()
+        learnt = learn_copying(hmm, tokens[known], [prompts[i] for i in known], ends)
+        count = float(num_tokens(tokens[asked], ends).sum())
+        total += count * copying_log_likelihood(
+            hmm, learnt, tokens[asked], [prompts[i] for i in asked], ends
+        )
+    return total / float(num_tokens(tokens, ends).sum())
 
 
 def _statistics(

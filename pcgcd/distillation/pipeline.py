@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from pcgcd.distillation.copying import copying_log_likelihood, learn_copying
+from pcgcd.distillation.copying import cross_fitted_log_likelihood, learn_copying
 from pcgcd.distillation.embeddings import model_of
 from pcgcd.distillation.prompts import Source, sources_of
 from pcgcd.distillation.report import compare, versions, write_report
 from pcgcd.distillation.sampling import Engine, sample
 from pcgcd.distillation.settings import Fitting, Sampling, Start
-from pcgcd.distillation.shards import SampleSet, check_same, num_tokens
+from pcgcd.distillation.shards import SampleSet, check_same
 from pcgcd.distillation.smoothing import predictions, smooth
 from pcgcd.distillation.starts import Layout, initialise, load_clustering
 from pcgcd.errors import InvalidParameterError, PcgcdError
@@ -350,18 +350,8 @@ class _Distillation:
         numbers = self.samples.prompts[rows]
         found = learn_copying(hmm, tokens, prompts, eos_ids)
         hmm = hmm.with_emission(hmm.emission, found)
-        second = torch.isin(numbers, numbers.unique()[1::2])
-        if not bool(second.any()):
-            return hmm, {}
-        nats = 0.0
-        for half in (second, ~second):
-            known, asked = (~half).nonzero().flatten(), half.nonzero().flatten()
-            learnt = learn_copying(hmm, tokens[known], [prompts[i] for i in known], eos_ids)
-            nats -= copying_log_likelihood(
-                hmm, learnt, tokens[asked], [prompts[i] for i in asked], eos_ids
-            ) * float(num_tokens(tokens[asked], eos_ids).sum())
-        count = float(num_tokens(tokens, eos_ids).sum())
-        return hmm, {"hmm, given the prompt": nats / count / math.log(2)}
+        value = cross_fitted_log_likelihood(hmm, tokens, prompts, numbers, eos_ids)
+        return hmm, {} if value is None else {"hmm, given the prompt": -value / math.log(2)}
 
     def _prompts(self, rows: Tensor) -> list[tuple[int, ...]]:
         """The tokens of the prompt of each of these samples."""
