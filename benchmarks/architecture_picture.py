@@ -69,8 +69,10 @@ def figure_architecture() -> Figure:
     tokenwise = _Part(
         2.6, 5.3, 3.5, BLUE, "token automaton", "every way to spell the text", "pcgcd.automata"
     )
-    samples = _Part(6.9, 7.5, 2.9, ORANGE, "samples", "of the language model", "pcgcd.distillation")
-    fitting = _Part(6.9, 6.4, 2.9, ORANGE, "distillation", "expectation maximisation", "pcgcd.hmm")
+    samples = _Part(6.9, 7.5, 2.9, ORANGE, "samples", "of the language model", "pcgcd.learning")
+    fitting = _Part(
+        6.9, 6.4, 2.9, ORANGE, "distillation", "expectation maximisation", "pcgcd.learning"
+    )
     hmm = _Part(6.9, 5.3, 2.9, ORANGE, "HMM", "dense or Monarch", "pcgcd.hmm")
     product = _Part(
         4.85, 4.1, 3.4, INK, "hmm * fa", "circuit product: lazy, factored", "pcgcd.circuits"

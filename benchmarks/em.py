@@ -25,7 +25,7 @@ from rich.table import Table
 
 import pcgcd
 from pcgcd import HMM
-from pcgcd.hmm.fit import fit
+from pcgcd.learning.em.fit import fit
 
 NAME = "em"
 LEAST_RATIO, MOST_OF_LIMIT = 5.0, 3.0

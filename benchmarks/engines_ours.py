@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import pcgcd
-from pcgcd.automata.lazy_masks import TokenMasks
-from pcgcd.automata.masks import MaskTable
+from pcgcd.automata.masks.lazy import TokenMasks
+from pcgcd.automata.masks.table import MaskTable
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.constraints.json_schema import json_schema
 

@@ -24,14 +24,14 @@ from common import RESULTS, machine, rounded, write_json
 from rich.console import Console
 from rich.table import Table
 
-from pcgcd.distillation import initialise
-from pcgcd.distillation.copying import cross_fitted_log_likelihood
-from pcgcd.distillation.prompts import read_prompts
-from pcgcd.distillation.report import compare
-from pcgcd.distillation.shards import SampleSet
-from pcgcd.distillation.smoothing import predictions, smooth
-from pcgcd.hmm import HMM, fit
-from pcgcd.hmm.fit import log_likelihood_per_token
+from pcgcd.hmm import HMM
+from pcgcd.learning import fit, initialise
+from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood
+from pcgcd.learning.distillation.prompts import read_prompts
+from pcgcd.learning.distillation.report import compare
+from pcgcd.learning.distillation.shards import SampleSet
+from pcgcd.learning.distillation.smoothing import predictions, smooth
+from pcgcd.learning.em.fit import log_likelihood_per_token
 from pcgcd.lm import default_model
 
 NAME = "hidden_states"

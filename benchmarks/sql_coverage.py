@@ -27,7 +27,7 @@ from rich.table import Table
 
 import pcgcd
 from pcgcd import FiniteAutomaton
-from pcgcd.automata.compilation import compile_expression
+from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.constraints.sql import sql
 from pcgcd.errors import AutomatonTooLargeError
 from pcgcd.testing.walks import RandomWalks

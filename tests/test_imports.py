@@ -14,15 +14,14 @@ ROOT = Path(pcgcd.__file__).parent
 # From the bottom up; what stands in one row does not import each other.
 LEVELS = [
     ["errors"],
-    ["circuits", "exits"],
-    ["candidates", "automata", "hmm"],
+    ["circuits"],
+    ["automata", "hmm"],
     ["constraints", "engine", "lm"],
     ["decoding"],
     ["integrations"],
     ["testing", "viz"],
-    ["distillation"],
-    ["experiments"],
-    ["demo"],
+    ["learning"],
+    ["demo", "experiments"],
     ["cli"],
     ["__main__"],
 ]

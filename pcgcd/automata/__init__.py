@@ -9,14 +9,18 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.labels import Labels
 
 if TYPE_CHECKING:
-    from pcgcd.automata.compilation import compile_expression
+    from pcgcd.automata.expressions.compilation import compile_expression
     from pcgcd.automata.lifting import lift
     from pcgcd.automata.vocabulary import Vocabulary
 
 __all__ = ["FiniteAutomaton", "Labels", "Vocabulary", "compile_expression", "lift"]
 
 # These need numba, which takes a second to import.
-_LATER = {"Vocabulary": "vocabulary", "compile_expression": "compilation", "lift": "lifting"}
+_LATER = {
+    "Vocabulary": "vocabulary",
+    "compile_expression": "expressions.compilation",
+    "lift": "lifting",
+}
 
 
 def __getattr__(name: str) -> Any:

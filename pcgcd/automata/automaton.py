@@ -14,7 +14,7 @@ from torch import Tensor
 from pcgcd.automata import ambiguity
 from pcgcd.automata.labels import Labels
 from pcgcd.automata.limits import STATE_LIMIT
-from pcgcd.automata.masking import Masking
+from pcgcd.automata.masks.methods import Masking
 from pcgcd.automata.running import Runner
 from pcgcd.circuits import (
     Chain,

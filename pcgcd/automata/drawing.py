@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.token_sets import describe
+from pcgcd.automata.vocabulary.token_sets import describe
 
 __all__ = ["to_svg"]
 

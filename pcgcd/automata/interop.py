@@ -11,7 +11,7 @@ import numpy as np
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.empty_moves import without_empty_moves
 from pcgcd.automata.graphs import Graph
-from pcgcd.automata.token_sets import describe, from_ranges, to_ranges
+from pcgcd.automata.vocabulary.token_sets import describe, from_ranges, to_ranges
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pcgcd.automata.algebra import determinize
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.graphs import Graph
 from pcgcd.automata.kernels.jit import Indices, Mask
-from pcgcd.automata.lifting_tables import steps_to_accept
+from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.running import Runner
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError

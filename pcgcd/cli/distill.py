@@ -1,23 +1,205 @@
-"""``pcgcd distill``: an HMM from samples of a language model."""
+"""``pcgcd distill``: an HMM from samples of a language model.
+
+Several processes distil together: ``torchrun --nproc-per-node 2 -m pcgcd distill ...``.
+"""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pcgcd.learning.distillation.pipeline import Distilled
+    from pcgcd.learning.distillation.sampling import Engine
+    from pcgcd.lm import TransformersLM
 
 __all__ = ["add_options", "run"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""
-    from pcgcd.distillation.options import add_options as add
+    parser.add_argument("--out", type=Path, required=True, help="the folder of the HMM")
+    parser.add_argument("--model", help="a model's folder or hub id; without it, the default model")
+    parser.add_argument("--seed", type=int, default=0, help="decides everything (%(default)s)")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
 
-    add(parser)
+    drawn = parser.add_argument_group("samples")
+    drawn.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="a prompt on each line, or JSON lines with prompt or messages, and maybe a constraint "
+        "(file.jsonl); without it, samples follow the beginning of a text",
+    )
+    drawn.add_argument("--samples", type=int, default=10_000, help="(%(default)s)")
+    drawn.add_argument("--length", type=int, default=32, help="tokens of each (%(default)s)")
+    drawn.add_argument("--sample-batch", type=int, default=64, help="at once (%(default)s)")
+    drawn.add_argument("--shard", type=int, default=256, help="samples per file (%(default)s)")
+    drawn.add_argument(
+        "--group", type=int, default=1, help="samples in a row for one prompt (%(default)s)"
+    )
+    drawn.add_argument(
+        "--engine",
+        choices=["auto", "vllm", "transformers"],
+        default="auto",
+        help="auto takes vLLM where it is installed and there is a GPU (%(default)s)",
+    )
+
+    begun = parser.add_argument_group("start")
+    begun.add_argument("--hidden", type=int, default=256, help="hidden states (%(default)s)")
+    begun.add_argument(
+        "--transition", choices=["dense", "monarch"], default="dense", help="(%(default)s)"
+    )
+    begun.add_argument(
+        "--init",
+        choices=["random", "lvd"],
+        default="random",
+        help="random, or clusters of the model's hidden states (%(default)s)",
+    )
+    begun.add_argument(
+        "--init-samples", type=int, default=2048, help="samples to cluster (%(default)s)"
+    )
+
+    fitted = parser.add_argument_group("fit")
+    fitted.add_argument("--epochs", type=int, default=20, help="(%(default)s)")
+    fitted.add_argument("--batch", type=int, default=256, help="sequences per step (%(default)s)")
+    fitted.add_argument("--step-size", type=float, default=1.0, help="the first (%(default)s)")
+    fitted.add_argument("--pseudocount", type=float, default=0.1, help="(%(default)s)")
+    fitted.add_argument("--dropout", type=float, default=0.0, help="(%(default)s)")
+    fitted.add_argument(
+        "--patience", type=int, default=3, help="epochs without a better one (%(default)s)"
+    )
+    fitted.add_argument(
+        "--em-engine",
+        choices=["own", "pyjuice"],
+        default="own",
+        help="whose EM; pyjuice's needs a CUDA device (%(default)s)",
+    )
+    fitted.add_argument("--held-out", type=float, default=0.1, help="share (%(default)s)")
+    fitted.add_argument(
+        "--smooth",
+        action="store_true",
+        help="smooth emissions with the model's predictions: good where samples are few",
+    )
+    fitted.add_argument(
+        "--no-copy",
+        action="store_true",
+        help="do not learn how answers repeat words of their prompts",
+    )
+    fitted.add_argument(
+        "--checkpoint-seconds", type=float, default=300.0, help="between saves (%(default)s)"
+    )
+    fitted.add_argument(
+        "--store",
+        choices=["float32", "float16", "bfloat16", "int8"],
+        default="float32",
+        help="how emissions are stored (%(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Distil."""
-    from pcgcd.distillation.options import run as run_here
-    from pcgcd.distillation.processes import together
+    """Distil, and print how good the HMM is."""
+    from pcgcd.learning.distillation.processes import together
 
     with together():
-        run_here(arguments)
+        _distill(arguments)
+
+
+def _distill(arguments: argparse.Namespace) -> None:
+    from pcgcd.learning.distillation.bars import bars
+    from pcgcd.learning.distillation.pipeline import distill
+    from pcgcd.learning.distillation.processes import is_first
+    from pcgcd.learning.distillation.prompts import read_prompts
+    from pcgcd.learning.distillation.settings import Fitting, Sampling, Start, check_whole
+    from pcgcd.lm import load_model
+
+    sampling = Sampling(
+        arguments.samples,
+        arguments.length,
+        arguments.sample_batch,
+        arguments.shard,
+        arguments.group,
+    )
+    start = Start(arguments.hidden, arguments.transition, arguments.init, arguments.init_samples)
+    fitting = Fitting(
+        epochs=arguments.epochs,
+        batch_size=arguments.batch,
+        step_size=arguments.step_size,
+        pseudocount=arguments.pseudocount,
+        dropout=arguments.dropout,
+        patience=arguments.patience,
+        held_out=arguments.held_out,
+        smooth=arguments.smooth,
+        copy=not arguments.no_copy,
+        checkpoint_seconds=arguments.checkpoint_seconds,
+        engine=arguments.em_engine,
+    )
+    check_whole("seed", arguments.seed, 0)
+    prompts = None if arguments.prompts is None else read_prompts(arguments.prompts)
+    lm = load_model(arguments.model)
+    with bars(arguments.samples, wanted=is_first() and not arguments.quiet) as told:
+        distilled = distill(
+            lm,
+            prompts,
+            arguments.out,
+            sampling=sampling,
+            start=start,
+            fitting=fitting,
+            seed=arguments.seed,
+            engine=_engine(arguments.engine, lm),
+            emission_dtype=arguments.store,
+            notes={"options": _options(arguments)},
+            on_sample=told.on_sample,
+            on_read=told.on_read,
+            on_fit=told.on_fit,
+        )
+    if is_first():
+        _print(distilled)
+
+
+def _engine(name: str, lm: TransformersLM) -> Engine | None:
+    import torch
+
+    from pcgcd.learning.distillation.vllm_engine import VLLMEngine, is_installed
+
+    if name == "vllm" or (name == "auto" and is_installed() and torch.cuda.is_available()):
+        return VLLMEngine(lm)
+    return None
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All options, those by default among them, as plain data."""
+    plain = bool | int | float | str | None
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in sorted(vars(arguments).items())
+        if isinstance(value, plain | Path)
+    }
+
+
+def _print(distilled: Distilled) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if distilled.bits:
+        table = Table(title="held-out bits per token", title_justify="left")
+        table.add_column("model")
+        table.add_column("bits", justify="right")
+        for name, bits in distilled.bits.items():
+            table.add_row(name, f"{bits:.3f}")
+        console.print(table)
+    result, lines = distilled.result, []
+    best = f"epoch {distilled.epoch} of {len(result.history)} was best"
+    if distilled.strength is not None:
+        best += f", smoothed with the strength {distilled.strength:g}"
+    lines.append(f"The HMM is in {distilled.folder} ({best}).")
+    if distilled.storage is not None:
+        error = distilled.storage
+        lines.append(
+            f"Its emissions take {error.num_bytes / 1e6:.1f} MB as {error.dtype}; stored rows "
+            f"differ from the true ones by {error.mean_kl:.2g} nats on average (KL)."
+        )
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

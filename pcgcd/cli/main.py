@@ -12,7 +12,7 @@ from pathlib import Path
 from pcgcd import __version__
 from pcgcd.cli import distill, experiment, generate, mask
 from pcgcd.cli.constraints import add_constraint_options
-from pcgcd.exits import exit_code
+from pcgcd.cli.exits import exit_code
 
 __all__ = ["main"]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pcgcd.automata.compilation import compile_expression
 from pcgcd.automata.expressions import (
     Expression,
     concatenation,
@@ -14,6 +13,7 @@ from pcgcd.automata.expressions import (
     repeat,
     union,
 )
+from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.lifting import lift
 from pcgcd.circuits.tables import table_html
 from pcgcd.constraints.checks import check_whole_number, literal_text

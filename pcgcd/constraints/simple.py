@@ -16,10 +16,10 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
-from pcgcd.automata.utf8 import ANY_CHARACTER, character_set
+from pcgcd.automata.expressions.utf8 import ANY_CHARACTER, character_set
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import at_most, check_whole_number, literal_text
-from pcgcd.constraints.regex import regex_expression
+from pcgcd.constraints.regex.regex import regex_expression
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 
 __all__ = ["MAX_FORBIDDEN", "any_text", "choice", "length", "literal", "not_containing"]

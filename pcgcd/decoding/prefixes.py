@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from pcgcd.candidates import Candidates
 from pcgcd.decoding.tracking import AutomatonState
+from pcgcd.engine.candidates import Candidates
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from pcgcd.candidates import Candidates
 from pcgcd.decoding.prefixes import NextStep
+from pcgcd.engine.candidates import Candidates
 from pcgcd.errors import InvalidParameterError
 
 __all__ = ["GCD", "LCD", "PGCD", "Proposal", "Twisted", "Unconstrained"]

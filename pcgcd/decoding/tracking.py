@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.automata import FiniteAutomaton
-from pcgcd.candidates import Candidates
+from pcgcd.engine.candidates import Candidates
 from pcgcd.errors import EmptyLanguageError, VocabularyMismatchError
 
 __all__ = ["AutomatonState", "check_budget"]

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.candidates import Candidates
 from pcgcd.engine.backends import ScoreTask, Tiles
 from pcgcd.engine.backward import edge_weights, scaled
+from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.live_sets import Plan
 
 if TYPE_CHECKING:

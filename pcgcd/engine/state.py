@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.candidates import Candidates
 from pcgcd.circuits.frozen import Frozen
+from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.live_sets import LiveSet
 from pcgcd.engine.model import ModelTables
 from pcgcd.engine.product import ProductEngine

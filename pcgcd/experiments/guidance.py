@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pcgcd.decoding import SMC, Generator, Request
-from pcgcd.distillation.prompts import Source, constraint_of
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 from pcgcd.experiments.tasks import data_folder, tool_prompts, word_prompts
-from pcgcd.hmm.tensor_files import write_whole
+from pcgcd.hmm.files.tensor_files import write_whole
+from pcgcd.learning.distillation.prompts import Source, constraint_of
 from pcgcd.viz import save
 from pcgcd.viz.style import INK, clear_frame, colours_of
 

@@ -33,7 +33,6 @@ import numpy as np
 from rich.console import Console
 
 from pcgcd.automata import algebra
-from pcgcd.automata.compilation import compile_expression
 from pcgcd.automata.expressions import (
     Expression,
     byte_range,
@@ -43,6 +42,7 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
+from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.lifting import lift
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.constraints.sql import sql

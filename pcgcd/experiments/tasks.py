@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from pcgcd.automata import Vocabulary
-from pcgcd.distillation import Source
-from pcgcd.distillation.prompts import constraint_of
 from pcgcd.errors import InvalidParameterError
-from pcgcd.hmm.tensor_files import write_whole
+from pcgcd.hmm.files.tensor_files import write_whole
+from pcgcd.learning import Source
+from pcgcd.learning.distillation.prompts import constraint_of
 
 __all__ = ["Part", "data_folder", "distillation_prompts", "main", "tool_prompts", "word_prompts"]
 

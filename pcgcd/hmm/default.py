@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pcgcd.errors import CheckpointError
-from pcgcd.hmm.checkpoints import load_hmm
+from pcgcd.hmm.files.checkpoints import load_hmm
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 
 __all__ = ["DEFAULT_FOLDER", "default_hmm"]

@@ -28,8 +28,8 @@ from pcgcd.errors import CheckpointError, InvalidParameterError, StructuralPrope
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pcgcd.hmm.checkpoints import VocabularyLike
     from pcgcd.hmm.copying import Copying
+    from pcgcd.hmm.files.checkpoints import VocabularyLike
 
 __all__ = ["HMM", "MonarchHMM"]
 
@@ -118,8 +118,8 @@ class _HiddenMarkovChain(Chain):
         vocabulary: VocabularyLike | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write the model to a folder; see :func:`pcgcd.hmm.checkpoints.save_hmm`."""
-        from pcgcd.hmm.checkpoints import save_hmm
+        """Write the model to a folder; see :func:`pcgcd.hmm.files.checkpoints.save_hmm`."""
+        from pcgcd.hmm.files.checkpoints import save_hmm
 
         if not isinstance(self, HMM | MonarchHMM):
             raise InvalidParameterError(
@@ -138,12 +138,12 @@ class _HiddenMarkovChain(Chain):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Self:
-        """Read a model of this kind; see :func:`pcgcd.hmm.checkpoints.load_hmm`.
+        """Read a model of this kind; see :func:`pcgcd.hmm.files.checkpoints.load_hmm`.
 
         Raises:
             CheckpointError: There is no model, or one of another kind.
         """
-        from pcgcd.hmm.checkpoints import load_hmm
+        from pcgcd.hmm.files.checkpoints import load_hmm
 
         hmm = load_hmm(source, vocabulary=vocabulary, dtype=dtype, device=device)
         if not isinstance(hmm, cls):

@@ -14,7 +14,7 @@ from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
 from pcgcd.automata import FiniteAutomaton
-from pcgcd.automata.token_sets import describe
+from pcgcd.automata.vocabulary.token_sets import describe
 from pcgcd.constraints import Constraint
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.curves import Curve, loop_curve, smooth_curve

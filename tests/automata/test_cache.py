@@ -33,7 +33,7 @@ def no_building(monkeypatch):
         def fail(*_):
             raise AssertionError("built again")
 
-        monkeypatch.setattr("pcgcd.automata.lifting._lifted", fail)
+        monkeypatch.setattr("pcgcd.automata.lifting.from_bytes._lifted", fail)
 
     return stop
 

@@ -20,7 +20,7 @@ import pcgcd
 from pcgcd import FiniteAutomaton
 from pcgcd.automata import compile_expression
 from pcgcd.automata import expressions as ex
-from pcgcd.automata.utf8 import ANY_CHARACTER
+from pcgcd.automata.expressions.utf8 import ANY_CHARACTER
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 from tests.automata.derivatives import matches
 from tests.automata.languages import expressions, minimal_size

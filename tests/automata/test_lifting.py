@@ -182,7 +182,7 @@ def by_brute_force(byte_automaton, vocabulary, states):
 @given(wide_automata(), st.booleans())
 def test_shared_walks_equal_walks_one_by_one(byte_automaton, small):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pcgcd.automata.lifting._BY_BYTE", 100 if small else 0)
+        patch.setattr("pcgcd.automata.lifting.from_bytes._BY_BYTE", 100 if small else 0)
         table = ByteTable.of(byte_automaton, WIDE)
     useful = set(np.flatnonzero(table.distance >= 0).tolist())
     starts = np.array(sorted(useful), dtype=np.int64)
@@ -291,7 +291,7 @@ def test_only_byte_automata_can_be_lifted():
 
 
 def test_large_token_sets_pass_a_stated_limit(monkeypatch):
-    monkeypatch.setattr("pcgcd.automata.lifting._INTERVAL_LIMIT", 10)
+    monkeypatch.setattr("pcgcd.automata.lifting.from_bytes._INTERVAL_LIMIT", 10)
     with pytest.raises(AutomatonTooLargeError, match="intervals"):
         lift(counted_string(50), WIDE)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcgcd import FiniteAutomaton
-from pcgcd.automata.bits import unpack
+from pcgcd.automata.masks.bits import unpack
 from pcgcd.circuits.semirings import BOOLEAN
 from tests.automata.test_automaton import VOCAB_SIZE, automata
 

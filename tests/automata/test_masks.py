@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcgcd.automata import FiniteAutomaton
-from pcgcd.automata.bits import apply_mask, num_words, pack, unpack, unpack_tensor
-from pcgcd.automata.lazy_masks import TokenMasks
 from pcgcd.automata.lifting import lift
-from pcgcd.automata.masks import MaskTable, mask, masks
+from pcgcd.automata.masks.bits import apply_mask, num_words, pack, unpack, unpack_tensor
+from pcgcd.automata.masks.lazy import TokenMasks
+from pcgcd.automata.masks.table import MaskTable, mask, masks
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError, VocabularyMismatchError
 from tests.automata.test_lifting import WIDE, automaton, byte_automata, vocabularies, wide_automata
@@ -158,7 +158,7 @@ def test_masks_of_a_batch_are_those_of_the_definition(seed, is_deterministic):
 
 @pytest.mark.parametrize("room", [0, 100, 1 << 20])
 def test_masks_do_not_depend_on_what_is_written_beforehand(room, monkeypatch):
-    monkeypatch.setattr("pcgcd.automata.masks._SET_BYTES", room)
+    monkeypatch.setattr("pcgcd.automata.masks.table._SET_BYTES", room)
     rng = np.random.default_rng(7)
     fa = random_automaton(rng, 6, 300, is_deterministic=False)
     for states in [*((state,) for state in range(6)), (0, 3, 5)]:
@@ -241,7 +241,7 @@ def test_lazy_masks_of_long_strings_equal_full_ones(length):
 def test_lazy_masks_are_the_same_whatever_they_can_share(case, monkeypatch):
     byte_automaton, vocabulary = long_string(30), letters()
     if case == "little room":
-        monkeypatch.setattr("pcgcd.automata.lazy_masks._INTERVALS", 1)
+        monkeypatch.setattr("pcgcd.automata.masks.lazy._INTERVALS", 1)
     expected = MaskTable(lift(byte_automaton, vocabulary))
     borrowed = vocabulary.templates.borrowed() if "taken" in case else nullcontext()
     lazy = TokenMasks(byte_automaton, vocabulary)
@@ -323,7 +323,7 @@ def test_arrays_and_budgets_of_other_sizes_are_refused(kind):
 
 
 def test_tables_too_large_to_index_are_refused(monkeypatch):
-    monkeypatch.setattr("pcgcd.automata.masks._MOST_WORDS", 10)
+    monkeypatch.setattr("pcgcd.automata.masks.table._MOST_WORDS", 10)
     with pytest.raises(AutomatonTooLargeError, match="words"):
         MaskTable(lift(*example()))
 

@@ -17,7 +17,7 @@ from tests.constraints.test_fuzz import (
     calls,
 )
 
-function_call = pytest.importorskip("pcgcd.constraints.tools").function_call
+function_call = pytest.importorskip("pcgcd.constraints.tools.function_call").function_call
 
 TOOLS = st.lists(
     st.one_of(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcgcd.constraints import grammar, regex
-from pcgcd.constraints.grammar_literals import COMMON
+from pcgcd.constraints.grammar.literals import COMMON
 from pcgcd.errors import (
     AutomatonTooLargeError,
     EmptyLanguageError,

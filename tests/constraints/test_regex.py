@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcgcd.automata.utf8 import character_set, normalise_ranges
+from pcgcd.automata.expressions.utf8 import character_set, normalise_ranges
 from pcgcd.constraints import regex
-from pcgcd.constraints.regex_parser import MAX_DEPTH, MAX_LENGTH
-from pcgcd.constraints.unicode_classes import category
+from pcgcd.constraints.regex.parser import MAX_DEPTH, MAX_LENGTH
+from pcgcd.constraints.regex.unicode_classes import category
 from pcgcd.errors import (
     AutomatonTooLargeError,
     InvalidParameterError,

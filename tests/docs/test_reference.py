@@ -20,7 +20,7 @@ PARTS = (
     "pcgcd.circuits.semirings",
     "pcgcd.constraints",
     "pcgcd.decoding",
-    "pcgcd.distillation",
+    "pcgcd.learning",
     "pcgcd.engine",
     "pcgcd.errors",
     "pcgcd.hmm",

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pcgcd.decoding import Generator
-from pcgcd.distillation import Source
-from pcgcd.distillation.prompts import constraint_of
 from pcgcd.errors import InvalidParameterError
 from pcgcd.experiments import guidance
 from pcgcd.experiments.guidance import Measurement, measure, summary
 from pcgcd.experiments.tasks import data_folder, distillation_prompts, tool_prompts, word_prompts
+from pcgcd.learning import Source
+from pcgcd.learning.distillation.prompts import constraint_of
 from tests.decoding import worlds
 
 SOURCES = [

@@ -13,7 +13,7 @@ from automata.fa.nfa import NFA
 from rich.console import Console
 
 from pcgcd.automata import FiniteAutomaton
-from pcgcd.automata.compilation import compile_expression
+from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.constraints.sql import sql
 from pcgcd.errors import InvalidParameterError

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from pcgcd import HMM, MonarchHMM, Vocabulary
 from pcgcd.errors import CheckpointError, InvalidParameterError, VocabularyMismatchError
-from pcgcd.hmm.checkpoints import load_hmm, read_info
-from pcgcd.hmm.storage import storage_error
+from pcgcd.hmm.files.checkpoints import load_hmm, read_info
+from pcgcd.hmm.files.storage import storage_error
 from tests.hmm.models import dense, ending, monarch, parts, rows
 
 VOCABULARY = Vocabulary.from_bytes([b"a", b"b", b"ab", b"c", b"d", None], eos_ids=5)
@@ -79,7 +79,7 @@ def test_tiny_probabilities_do_not_become_zero(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("power", [1.0, 3.0, 30.0])
 def test_int8_uses_the_encoding_that_errs_least(power: float) -> None:
-    from pcgcd.hmm import storage
+    from pcgcd.hmm.files import storage
 
     emission = rows(20, 500, seed=1, dtype=torch.float32, power=power)
     hmm = HMM(rows(20, seed=2).float(), rows(20, 20, seed=3).float(), emission)

@@ -12,8 +12,8 @@ import torch
 from pcgcd import HMM
 from pcgcd.errors import CheckpointError, InvalidParameterError
 from pcgcd.hmm import pyjuice_em
-from pcgcd.hmm.fit import fit
-from pcgcd.hmm.fit_result import Progress
+from pcgcd.learning.em.fit import fit
+from pcgcd.learning.em.fit_result import Progress
 from tests.hmm.models import dense, ending, monarch, parts, sampled
 
 pytestmark = [

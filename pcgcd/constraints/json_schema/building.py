@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pcgcd.automata.compilation import compile_expression
 from pcgcd.automata.expressions import (
     NOTHING,
     Embedded,
@@ -13,6 +12,7 @@ from pcgcd.automata.expressions import (
     literal,
     union,
 )
+from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.constraints.json_schema.arrays import array_expression
 from pcgcd.constraints.json_schema.characters import JSON, Notation
 from pcgcd.constraints.json_schema.document import Place

@@ -20,7 +20,7 @@ from pcgcd.automata.expressions import (
     literal,
     union,
 )
-from pcgcd.automata.utf8 import (
+from pcgcd.automata.expressions.utf8 import (
     MAX_CODE_POINT,
     character_set,
     complement_ranges,

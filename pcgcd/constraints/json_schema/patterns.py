@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from pcgcd.automata.utf8 import complement_ranges, normalise_ranges
+from pcgcd.automata.expressions.utf8 import complement_ranges, normalise_ranges
 from pcgcd.constraints.json_schema.characters import ALL_CHARACTERS, Ranges, overlap
-from pcgcd.constraints.unicode_classes import category
+from pcgcd.constraints.regex.unicode_classes import category
 from pcgcd.errors import UnsupportedConstraintError
 
 __all__ = [

@@ -15,7 +15,7 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
-from pcgcd.automata.utf8 import character_set
+from pcgcd.automata.expressions.utf8 import character_set
 from pcgcd.constraints.json_schema.characters import (
     ALL_CHARACTERS,
     JSON,

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.byte_edges import byte_automaton
-from pcgcd.constraints.word_trie import WordTrie
+from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError
 
 __all__ = ["Diagram", "Part", "byte", "either", "maybe", "names", "repeated", "then", "word"]

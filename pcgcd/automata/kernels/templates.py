@@ -1,0 +1,364 @@
+"""Walks that many states share, also states of different automata.
+
+States inside the strings of a constraint, for example, differ only in what comes after the string.
+Such a walk is done once, as a *template*: on local states, numbered as they are met, along with a
+trace of every transition it looked at. Narrow transitions (a few ASCII bytes, such as a closing
+quote) are not followed, but noted as *exits*. Another state with the same trace has the same walk
+up to the names of states, and only the exits remain to be walked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.lists import append_list, intern_list, new_lists, reserved
+from pcgcd.automata.kernels.walks import EMPTY, sort_by_target, stays_below
+
+__all__ = [
+    "LOCAL_LIMIT",
+    "TEMPLATE_BYTES",
+    "TEMPLATE_LIMIT",
+    "Scratch",
+    "TemplateStore",
+    "Templates",
+    "fitting",
+    "new_scratch",
+    "new_templates",
+    "root_key",
+    "walk_template",
+    "with_template",
+]
+
+TEMPLATE_BYTES = 5  # fewer live bytes: a walk of its own is as fast
+TEMPLATE_LIMIT = 4096
+
+_EXIT = -2
+_UNSEEN = -3
+LOCAL_LIMIT = 512
+_DEPTH = 24  # longer tokens are left to the exits
+_CANDIDATES = 32
+_NARROW = 4
+
+
+class Scratch(NamedTuple):
+    """A template in the making: local states, their transitions, the trace and the exits."""
+
+    state: Any
+    local_of: Any
+    stamp: Any
+    delta: Any
+    loops: Any
+    cell: Any
+    result: Any
+    exit_node: Any
+    exit_local: Any
+    counter: Any
+
+
+@compiled
+def new_scratch(num_states: Any, num_classes: Any, num_nodes: Any) -> Any:
+    """Room for a template in the making."""
+    size = min(num_states, LOCAL_LIMIT)
+    return Scratch(
+        np.zeros(LOCAL_LIMIT, dtype=np.int32),
+        np.zeros(num_states, dtype=np.int32),
+        np.zeros(num_states, dtype=np.int64),
+        np.empty((size, num_classes), dtype=np.int32),
+        np.zeros((size, 4), dtype=np.uint64),
+        np.empty(size * num_classes, dtype=np.int32),
+        np.empty(size * num_classes, dtype=np.int32),
+        np.empty(num_nodes, dtype=np.int32),
+        np.empty(num_nodes, dtype=np.int32),
+        np.zeros(4, dtype=np.int64),  # stamp, locals, cells, exits
+    )
+
+
+@compiled
+def _local(moves: Any, scratch: Any, state: Any) -> Any:
+    """The local number of a state, a new one with its self-loops if need be; -1: no room."""
+    counter = scratch.counter
+    if scratch.stamp[state] == counter[0]:
+        return np.int64(scratch.local_of[state])
+    local = counter[1]
+    if local == len(scratch.delta):
+        return np.int64(-1)
+    counter[1] += 1
+    scratch.stamp[state] = counter[0]
+    scratch.local_of[state] = local
+    scratch.state[local] = state
+    for w in range(4):
+        scratch.loops[local, w] = moves.loops[state, w]
+    num_classes = moves.delta.shape[1]
+    for letter in range(num_classes):
+        scratch.delta[local, letter] = _UNSEEN
+        if moves.delta[state, letter] == state:
+            scratch.delta[local, letter] = local
+            scratch.cell[counter[2]] = local * num_classes + letter
+            scratch.result[counter[2]] = local
+            counter[2] += 1
+    return local
+
+
+@compiled
+def _is_narrow(moves: Any, state: Any, target: Any) -> Any:
+    """Whether a transition has a few ASCII bytes only."""
+    for b in range(128, 256):
+        if moves.delta[state, moves.byte_class[b]] == target:
+            return False
+    count = 0
+    for b in range(128):
+        if moves.delta[state, moves.byte_class[b]] == target:
+            count += 1
+    return count <= _NARROW
+
+
+@compiled
+def _look(moves: Any, scratch: Any, local: Any, letter: Any) -> Any:
+    """Trace a transition that was not looked at before."""
+    state = scratch.state[local]
+    target = moves.delta[state, letter]
+    result = np.int64(target)
+    if target < EMPTY or (target >= 0 and _is_narrow(moves, state, target)):
+        result = np.int64(_EXIT)
+    elif target >= 0:
+        # The cell of the transition comes before those of its target's own loops.
+        counter = scratch.counter
+        place = counter[2]
+        counter[2] += 1
+        result = _local(moves, scratch, target)
+        if result < 0:
+            result = np.int64(_EXIT)
+        scratch.cell[place] = local * moves.delta.shape[1] + letter
+        scratch.result[place] = result
+        scratch.delta[local, letter] = result
+        return result
+    scratch.delta[local, letter] = result
+    scratch.cell[scratch.counter[2]] = local * moves.delta.shape[1] + letter
+    scratch.result[scratch.counter[2]] = result
+    scratch.counter[2] += 1
+    return result
+
+
+@compiled
+def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -> None:
+    """Walk the whole trie on local states, leaving the exits out."""
+    trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
+    first_rank, below, byte_class = nodes.first_rank, nodes.below, moves.byte_class
+    delta, loops, state = scratch.delta, scratch.loops, scratch.state
+    exit_node, exit_local, counter = scratch.exit_node, scratch.exit_local, scratch.counter
+    path, out_target, out_low, out_high = out.path, out.target, out.low, out.high
+    counter[0] += 1
+    counter[1] = counter[2] = counter[3] = 0
+    path[0] = _local(moves, scratch, source)
+    place, num_exits = 0, 0
+    node, num_nodes = 1, len(trie_byte)
+    while node < num_nodes:
+        depth = trie_depth[node]
+        here = path[depth - 1]
+        following = trie_end[node]
+        there = np.int64(_EXIT)
+        if depth <= _DEPTH:
+            letter = byte_class[trie_byte[node]]
+            there = np.int64(delta[here, letter])
+            if there == _UNSEEN:
+                there = _look(moves, scratch, here, letter)
+        if there < 0:
+            if there == _EXIT:
+                exit_node[num_exits] = node
+                exit_local[num_exits] = here
+                num_exits += 1
+            node = following
+            continue
+        low = first_rank[node]
+        if following == node + 1 or stays_below(below, node, loops, there):
+            node = following
+        else:
+            path[depth] = there
+            node += 1
+        if low != first_rank[node]:
+            out_target[place] = state[there]
+            out_low[place] = low
+            out_high[place] = first_rank[node]
+            place += 1
+    counter[3] = num_exits
+    out.counter[2] = place
+
+
+@compiled
+def _follows(moves: Any, source: Any, cells: Any, first: Any, number: Any, scratch: Any) -> Any:
+    """Whether a state has the trace of a template; then ``scratch.state`` names its locals."""
+    counter, state, stamp = scratch.counter, scratch.state, scratch.stamp
+    delta = moves.delta
+    counter[0] += 1
+    now = counter[0]
+    stamp[source] = now
+    state[0] = source
+    num_locals = 1
+    num_classes = delta.shape[1]
+    for i in range(first[number], first[number + 1], 2):
+        result = cells[i + 1]
+        if result == _EXIT:
+            continue
+        local = cells[i] // num_classes
+        target = delta[state[local], cells[i] - local * num_classes]
+        if result < num_locals:
+            if target != (state[result] if result >= 0 else EMPTY):
+                return False
+        else:
+            if target < 0 or stamp[target] == now:
+                return False
+            stamp[target] = now
+            state[result] = target
+            num_locals += 1
+    return True
+
+
+@compiled
+def root_key(moves: Any, state: Any) -> Any:
+    """A hash of what a state does at once, the same for states with the same trace.
+
+    Returns:
+        The hash, and the number of bytes that lead anywhere.
+    """
+    delta, byte_class = moves.delta, moves.byte_class
+    key = np.uint64(1)
+    live = 0
+    for b in range(256):
+        target = delta[state, byte_class[b]]
+        kind = 0
+        if target != EMPTY:
+            live += 1
+            kind = 1
+            if target == state:
+                kind = 2
+        key = (key ^ np.uint64(kind)) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(31)
+    return key, live
+
+
+class Templates(NamedTuple):
+    """Walks to share: for each a hash, the trace, the exits, the targets with their labels.
+
+    The labels are numbered among ``labels``, and say nothing about the labels of a lifting.
+    """
+
+    key: Any
+    traces: Any
+    exits: Any
+    targets: Any
+    labels: Any
+
+
+@compiled
+def new_templates() -> Any:
+    """No templates."""
+    return Templates(
+        np.zeros(TEMPLATE_LIMIT, dtype=np.uint64),
+        new_lists(),
+        new_lists(),
+        new_lists(),
+        new_lists(),
+    )
+
+
+@compiled
+def fitting(moves: Any, source: Any, key: Any, templates: Any, recent: Any, scratch: Any) -> Any:
+    """A template that fits a state, or -1: the one that last fitted such a state, or the latest."""
+    tried = 0
+    traces = templates.traces
+    number = recent[key & np.uint64(len(recent) - 1)]
+    if (
+        number >= 0
+        and templates.key[number] == key
+        and _follows(moves, source, traces.pool, traces.first, number, scratch)
+    ):
+        return number
+    for number in range(traces.total[0] - 1, -1, -1):
+        if templates.key[number] == key:
+            if _follows(moves, source, traces.pool, traces.first, number, scratch):
+                recent[key & np.uint64(len(recent) - 1)] = number
+                return np.int64(number)
+            tried += 1
+            if tried == _CANDIDATES:
+                break
+    return np.int64(-1)
+
+
+@compiled
+def with_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
+    """The templates and one more, from the walk that was just done."""
+    traces, exits, targets, labels = (
+        templates.traces,
+        templates.exits,
+        templates.targets,
+        templates.labels,
+    )
+    num_cells, num_exits = scratch.counter[2], scratch.counter[3]
+    items = np.empty(2 * max(num_cells, num_exits, out.counter[2]), dtype=np.int32)
+    sort_by_target(out, items)
+    num_slots = out.counter[1]
+    found = np.empty(2 * num_slots, dtype=np.int32)
+    for slot in range(num_slots):
+        start, stop = 2 * out.slot_first[slot], 2 * out.slot_first[slot + 1]
+        labels = reserved(labels, stop - start)
+        found[2 * slot] = scratch.local_of[out.slot_target[slot]]
+        found[2 * slot + 1] = intern_list(labels, items, start, stop)
+    templates.key[targets.total[0]] = key
+    targets = reserved(targets, 2 * num_slots)
+    append_list(targets, found, 2 * num_slots)
+    for i in range(num_cells):
+        items[2 * i] = scratch.cell[i]
+        items[2 * i + 1] = scratch.result[i]
+    traces = reserved(traces, 2 * num_cells)
+    append_list(traces, items, 2 * num_cells)
+    for i in range(num_exits):
+        items[2 * i] = scratch.exit_node[i]
+        items[2 * i + 1] = scratch.exit_local[i]
+    exits = reserved(exits, 2 * num_exits)
+    append_list(exits, items, 2 * num_exits)
+    return Templates(templates.key, traces, exits, targets, labels)
+
+
+@dataclass
+class _Box:
+    """Templates, and some of their labels as packed bits."""
+
+    templates: Templates
+    packed: tuple[Any, Any] | None = None
+
+
+@dataclass(eq=False)
+class TemplateStore:
+    """The templates of a vocabulary, which one lifting at a time may read and add to.
+
+    They change how long a lifting takes, never its result.
+    """
+
+    _box: _Box | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[_Box]:
+        """The templates, for one lifting; empty ones if they are taken."""
+        if not self._lock.acquire(blocking=False):
+            yield _Box(new_templates())
+            return
+        try:
+            if self._box is None:
+                self._box = _Box(new_templates())
+            yield self._box
+        except BaseException:
+            self._box = None
+            raise
+        finally:
+            self._lock.release()
+
+    def __reduce__(self) -> tuple[type[TemplateStore], tuple[()]]:
+        return TemplateStore, ()

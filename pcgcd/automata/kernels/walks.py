@@ -1,0 +1,262 @@
+"""Compiled walks over a vocabulary's trie, from one state of a byte automaton.
+
+A walk keeps the automaton's state for each byte of the current prefix. Where the automaton has
+several targets, the subtree is walked with sets of states. Sets of tokens are lists of intervals of
+ranks (see :class:`pcgcd.automata.vocabulary.trie.Trie`), the longest possible ones, so equal sets
+are equal lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcgcd.automata.kernels.jit import compiled
+
+__all__ = [
+    "EMPTY",
+    "Moves",
+    "Nodes",
+    "Output",
+    "new_output",
+    "slot_for",
+    "sort_by_target",
+    "stays_below",
+    "walk",
+]
+
+EMPTY = -1  # no target; the k-th cell with several targets is -2 - k
+
+
+class Nodes(NamedTuple):
+    """The arrays of a trie."""
+
+    byte: Any
+    depth: Any
+    end: Any
+    first_rank: Any
+    below: Any
+
+
+class Moves(NamedTuple):
+    """The transitions of a byte automaton.
+
+    ``delta`` (S, C) holds a state, EMPTY, or -2 - k for the targets
+    ``several[first[k]:first[k + 1]]``. ``loops`` (S, 4) are the bytes on which a state only stays.
+    """
+
+    delta: Any
+    several: Any
+    first: Any
+    loops: Any
+    byte_class: Any
+
+
+class Output(NamedTuple):
+    """What the walk from one state emits: intervals of ranks, each with a target.
+
+    Later they are sorted by target; each target has a slot. ``counter``: the number of the walk, of
+    slots, of intervals; whether the room for intervals or for sets of states was too small; the
+    number of sets. Hot loops take the arrays out of these tuples first: a call with a tuple counts
+    references to each of its arrays.
+    """
+
+    target: Any
+    low: Any
+    high: Any
+    slot_of: Any
+    slot_stamp: Any
+    slot_target: Any
+    slot_last: Any
+    slot_first: Any
+    slot_base: Any
+    counter: Any
+    path: Any
+    pool: Any
+    pool_first: Any
+    mark: Any
+
+
+@compiled
+def new_output(num_states: Any, depth: Any, num_intervals: Any, num_members: Any) -> Any:
+    """Room for the walk from one state."""
+    return Output(
+        np.empty(num_intervals, dtype=np.int32),
+        np.empty(num_intervals, dtype=np.int32),
+        np.empty(num_intervals, dtype=np.int32),
+        np.zeros(num_states, dtype=np.int32),
+        np.zeros(num_states, dtype=np.int64),
+        np.zeros(num_states, dtype=np.int32),
+        np.zeros(num_states, dtype=np.int64),
+        np.zeros(num_states + 1, dtype=np.int64),
+        np.zeros(num_states, dtype=np.int64),
+        np.zeros(5, dtype=np.int64),
+        np.zeros(depth + 1, dtype=np.int64),
+        np.empty(num_members, dtype=np.int32),
+        np.zeros(depth + 3, dtype=np.int64),
+        np.zeros(num_states, dtype=np.int64),
+    )
+
+
+@compiled
+def slot_for(out: Any, target: Any) -> Any:
+    """The slot of a target, a new one if this walk has not met it before."""
+    counter = out.counter
+    if out.slot_stamp[target] != counter[0]:
+        slot = counter[1]
+        out.slot_stamp[target] = counter[0]
+        out.slot_of[target] = slot
+        out.slot_target[slot] = target
+        out.slot_last[slot] = -1
+        out.slot_first[slot] = 0
+        out.slot_base[slot] = -1
+        counter[1] += 1
+    return out.slot_of[target]
+
+
+@compiled
+def sort_by_target(out: Any, items: Any) -> None:
+    """Write the bounds of each slot's intervals to ``items``, neighbouring intervals joined.
+
+    ``slot_first`` becomes where each slot's intervals begin.
+    """
+    target, low, high = out.target, out.low, out.high
+    last, first = out.slot_last, out.slot_first
+    slot_of, slot_stamp, number = out.slot_of, out.slot_stamp, out.counter[0]
+    count = out.counter[2]
+    for i in range(count):
+        if slot_stamp[target[i]] != number:
+            slot_for(out, target[i])
+        slot = slot_of[target[i]]
+        before = last[slot]
+        if before >= 0 and high[before] == low[i]:
+            high[before] = high[i]
+            target[i] = -1
+        else:
+            last[slot] = i
+            first[slot] += 1
+            target[i] = slot
+    start = np.int64(0)
+    for slot in range(out.counter[1]):
+        size = first[slot]
+        first[slot] = start
+        last[slot] = start
+        start += size
+    first[out.counter[1]] = start
+    for i in range(count):
+        slot = target[i]
+        if slot >= 0:
+            items[2 * last[slot]] = low[i]
+            items[2 * last[slot] + 1] = high[i]
+            last[slot] += 1
+
+
+@compiled
+def stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
+    """Whether all bytes below a node leave the state where it is."""
+    return (
+        (below[node, 0] & ~loops[state, 0])
+        | (below[node, 1] & ~loops[state, 1])
+        | (below[node, 2] & ~loops[state, 2])
+        | (below[node, 3] & ~loops[state, 3])
+    ) == 0
+
+
+@compiled
+def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None:
+    """Walk the subtree of a node with sets of states, kept on a stack."""
+    trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
+    first_rank, below = nodes.first_rank, nodes.below
+    delta, loops, byte_class = moves.delta, moves.loops, moves.byte_class
+    several, several_first = moves.several, moves.first
+    pool, first, mark = out.pool, out.pool_first, out.mark
+    out_target, out_low, out_high = out.target, out.low, out.high
+    place, stamp = out.counter[2], out.counter[4]
+    bottom = trie_depth[start]
+    first[bottom - 1] = 0
+    first[bottom] = 1
+    pool[0] = state
+    node, stop = start, trie_end[start]
+    while node < stop:
+        depth = trie_depth[node]
+        letter = byte_class[trie_byte[node]]
+        begin = first[depth]
+        count = begin
+        stamp += 1
+        for i in range(first[depth - 1], begin):
+            cell = delta[pool[i], letter]
+            number = 1
+            if cell < 0:
+                number = 0
+                if cell != EMPTY:
+                    number = several_first[-1 - cell] - several_first[-2 - cell]
+            for k in range(number):
+                target = cell if cell >= 0 else several[several_first[-2 - cell] + k]
+                if mark[target] != stamp:
+                    mark[target] = stamp
+                    if count == len(pool):
+                        out.counter[3] = 1
+                        return
+                    pool[count] = target
+                    count += 1
+        following = trie_end[node]
+        if count == begin:
+            node = following
+            continue
+        first[depth + 1] = count
+        stays = True
+        if following != node + 1:
+            for i in range(begin, count):
+                if not stays_below(below, node, loops, pool[i]):
+                    stays = False
+                    break
+        low = first_rank[node]
+        node = following if stays else node + 1
+        if low != first_rank[node]:
+            if place + count - begin > len(out_low):
+                out.counter[3] = 1
+                return
+            for i in range(begin, count):
+                out_target[place] = pool[i]
+                out_low[place] = low
+                out_high[place] = first_rank[node]
+                place += 1
+    out.counter[2] = place
+    out.counter[4] = stamp
+
+
+@compiled
+def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
+    """Walk the nodes up to ``stop``, where ``out.path`` holds the state above the first of them."""
+    trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
+    first_rank, below = nodes.first_rank, nodes.below
+    delta, loops, byte_class = moves.delta, moves.loops, moves.byte_class
+    path, out_target, out_low, out_high = out.path, out.target, out.low, out.high
+    place = out.counter[2]
+    while node < stop:
+        depth = trie_depth[node]
+        there = delta[path[depth - 1], byte_class[trie_byte[node]]]
+        following = trie_end[node]
+        if there < 0:
+            if there != EMPTY:
+                out.counter[2] = place
+                _walk_sets(nodes, moves, node, path[depth - 1], out)
+                place = out.counter[2]
+            node = following
+            continue
+        low = first_rank[node]
+        if following == node + 1 or stays_below(below, node, loops, there):
+            node = following
+        else:
+            path[depth] = there
+            node += 1
+        if low != first_rank[node]:
+            if place == len(out_low):
+                out.counter[3] = 1
+                return
+            out_target[place] = there
+            out_low[place] = low
+            out_high[place] = first_rank[node]
+            place += 1
+    out.counter[2] = place

@@ -1,0 +1,215 @@
+"""From an automaton over bytes to one over tokens.
+
+A token is allowed in a state if its bytes lead somewhere, so the token automaton accepts every
+tokenization of every text of the byte automaton, also with tokens that straddle what the constraint
+thinks of as parts, or that split a character.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.cache import AutomatonCache
+from pcgcd.automata.kernels.lifting import walk_all
+from pcgcd.automata.kernels.tables import index_moves, self_loops, steps_to_accept
+from pcgcd.automata.kernels.templates import TemplateStore
+from pcgcd.automata.kernels.walks import Moves
+from pcgcd.automata.lifting.token_classes import factored
+from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.errors import AutomatonTooLargeError, VocabularyMismatchError
+
+__all__ = ["ByteTable", "lift"]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+_INTERVAL_LIMIT = 1 << 26
+_TEMPLATE_ROOM = 1 << 24
+_BY_BYTE = 2048
+
+
+def lift(
+    byte_automaton: FiniteAutomaton,
+    vocabulary: Vocabulary,
+    *,
+    cache: AutomatonCache | Path | str | None = None,
+) -> FiniteAutomaton:
+    """The token automaton of a byte automaton, padded with end-of-sequence tokens.
+
+    It accepts a sequence of tokens iff the tokens before the first EOS spell a text that the byte
+    automaton accepts, and from there on all are EOS. So "accepted at length n" means "a text of at
+    most n tokens". Only states between tokens are kept: reachable ones that can still accept. The
+    last state is the one after EOS, if the language is not empty.
+
+    Byte automata with one path for each text give token automata with one path for each
+    tokenization: paths over tokens are paths over bytes.
+
+    Args:
+        byte_automaton: An automaton over the 256 bytes, deterministic or not.
+        vocabulary: The tokens.
+        cache: A folder where results are kept between runs.
+
+    Raises:
+        VocabularyMismatchError: The automaton is not over bytes.
+        AutomatonTooLargeError: The token sets pass the limit of memory.
+
+    >>> ab = FiniteAutomaton.from_edges(
+    ...     num_states=3,
+    ...     vocab_size=256,
+    ...     initial=0,
+    ...     accepting={2},
+    ...     edges=[(0, 1, b"a"), (1, 2, b"b")],
+    ... )
+    >>> fa = lift(ab, Vocabulary.from_bytes([b"a", b"b", b"ab", None], eos_ids=3))
+    >>> fa
+    FiniteAutomaton(4 states, 5 edges, 4 labels, 4 tokens)
+    >>> (*map(fa.accepts, ([0, 1], [2], [2, 3, 3], [0, 3])),)
+    (True, True, True, False)
+    """
+    if cache is None:
+        return _lifted(byte_automaton, vocabulary)
+    store = cache if isinstance(cache, AutomatonCache) else AutomatonCache(Path(cache))
+    return store.get(byte_automaton, vocabulary, _lifted)
+
+
+@dataclass(frozen=True, eq=False)
+class ByteTable:
+    """A byte automaton, trimmed and indexed for walks.
+
+    Attributes:
+        moves: Its transitions.
+        distance: The least number of bytes from each state to acceptance, or -1, (S,).
+        is_by_byte: Whether each byte has a column of its own, so that the walks of different
+            automata are comparable.
+        templates: The walks that only its own states share, otherwise.
+    """
+
+    moves: Moves
+    distance: Array
+    is_by_byte: bool
+    templates: TemplateStore = field(default_factory=TemplateStore)
+
+    @classmethod
+    def of(cls, automaton: FiniteAutomaton, vocabulary: Vocabulary) -> ByteTable:
+        """The table of an automaton over bytes, without bytes that occur in no token."""
+        if automaton.vocab_size != 256:
+            raise VocabularyMismatchError(
+                f"only automata over the 256 bytes can be lifted to tokens, but this one has "
+                f"{automaton.vocab_size} symbols; is it lifted already?"
+            )
+        classes = np.unique(automaton.labels.token_class[vocabulary.used_bytes])
+        useful = np.any(automaton.labels.label_class[:, classes], axis=1)[automaton.label]
+        distance = steps_to_accept(
+            automaton.source[useful], automaton.target[useful], automaton.accepting_mask
+        )
+        useful &= distance[automaton.target] >= 0
+        delta, several, first = index_moves(
+            automaton.source[useful],
+            automaton.target[useful],
+            automaton.label[useful],
+            automaton.labels.label_class,
+            automaton.num_states,
+        )
+        byte_class = automaton.labels.token_class
+        loops = self_loops(delta, byte_class)
+        is_by_byte = automaton.num_states <= _BY_BYTE
+        if is_by_byte:
+            delta, byte_class = np.ascontiguousarray(delta[:, byte_class]), np.arange(256)
+        return cls(Moves(delta, several, first, loops, byte_class.copy()), distance, is_by_byte)
+
+    def store(self, vocabulary: Vocabulary) -> TemplateStore:
+        """The walks to share: with all automata over the same tokens, if they are comparable."""
+        return vocabulary.templates if self.is_by_byte else self.templates
+
+    def walk(
+        self, sources: Array, vocabulary: Vocabulary, *, follow: bool
+    ) -> tuple[Array, Array, Array, Array, Array, Array]:
+        """The edges over tokens that leave states.
+
+        Args:
+            sources: The states to start from.
+            vocabulary: The tokens.
+            follow: Whether to go on from the states reached.
+
+        Returns:
+            The states walked from; source, target and label of each edge; where the bounds of each
+            label begin, and these bounds: intervals of ranks.
+        """
+        with self.store(vocabulary).borrowed() as box:
+            *result, box.templates = walk_all(
+                sources.astype(np.int64),
+                follow,
+                vocabulary.trie.nodes,
+                vocabulary.trie.max_depth,
+                self.moves,
+                box.templates,
+                _TEMPLATE_ROOM,
+                _INTERVAL_LIMIT,
+            )
+        queue, walked, source, target, label, num_edges, labels, complete = result
+        if not complete:
+            raise AutomatonTooLargeError(
+                f"the token sets of {walked:,} of {len(self.distance):,} states take more than "
+                f"{_INTERVAL_LIMIT:,} intervals of tokens; reduce the automaton, or make the "
+                f"constraint smaller"
+            )
+        first = labels.first[: labels.total[0] + 1]
+        return (
+            queue[:walked],
+            source[:num_edges],
+            target[:num_edges],
+            label[:num_edges],
+            first,
+            labels.pool[: first[-1]],
+        )
+
+
+def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomaton:
+    table = ByteTable.of(automaton, vocabulary)
+    starts = np.flatnonzero(automaton.initial_mask & (table.distance >= 0))
+    walked, source, target, label, first, bounds = table.walk(starts, vocabulary, follow=True)
+    # The padding: one more state, and one more label.
+    end, eos = automaton.num_states, len(first) - 1
+    accepting = np.append(automaton.accepting_mask, True)
+    ends = np.append(walked[accepting[walked]], end)
+    source = np.concatenate([source, ends])
+    target = np.concatenate([target, np.full(len(ends), end)])
+    label = np.concatenate([label, np.full(len(ends), eos)])
+    distance = steps_to_accept(source, target, accepting)
+    kept = np.concatenate([walked[distance[walked] >= 0], [end]])
+    if len(kept) == 1:
+        return _empty(vocabulary)
+    number = np.full(len(accepting), -1)
+    number[kept] = np.arange(len(kept))
+    useful = (number[source] >= 0) & (number[target] >= 0)
+    used, label = np.unique(label[useful], return_inverse=True)
+    order = np.lexsort((number[target[useful]], number[source[useful]]))
+    initial = np.zeros(len(kept), dtype=np.bool_)
+    initial[number[starts[number[starts] >= 0]]] = True
+    return FiniteAutomaton(
+        num_states=len(kept),
+        source=_frozen(number[source[useful]][order]),
+        target=_frozen(number[target[useful]][order]),
+        label=_frozen(label[order]),
+        labels=factored(vocabulary, first, bounds, used),
+        initial_mask=_frozen(initial),
+        accepting_mask=_frozen(accepting[kept]),
+    )
+
+
+def _empty(vocabulary: Vocabulary) -> FiniteAutomaton:
+    return FiniteAutomaton.from_edges(
+        num_states=1, vocab_size=vocabulary.logits_size, initial=0, accepting=(), edges=()
+    )
+
+
+def _frozen(array: Array) -> Array:
+    result = np.ascontiguousarray(array)
+    if result.dtype != np.bool_:
+        result = result.astype(np.int64)
+    result.flags.writeable = False
+    return result

@@ -1,0 +1,1 @@
+"""Which tokens may come next: packed masks, from a token automaton or straight from bytes."""

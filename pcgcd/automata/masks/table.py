@@ -1,0 +1,164 @@
+"""Which tokens may come next: packed masks of a token automaton.
+
+A token is allowed if some state after it can still accept; with a budget, if it can accept within
+the tokens that remain. That is one breadth-first search backwards, for every budget at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.kernels.masks import (
+    NONE,
+    common_sets,
+    index_edges,
+    mask_rows,
+    pack_labels,
+    reached_budget,
+    step,
+    steps,
+    write_mask,
+    write_masks,
+    write_union,
+)
+from pcgcd.automata.kernels.tables import steps_to_accept
+from pcgcd.automata.masks.bits import Words
+from pcgcd.automata.masks.state_sets import PrefixMasks, States, plain_states
+from pcgcd.errors import AutomatonTooLargeError
+
+__all__ = ["MaskTable", "mask", "masks"]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+# Labels of fewer tokens than a fourth of a mask's words are quicker to write one by one.
+_WORDS_PER_LISTED = 4
+_MOST_WORDS = 1 << 31
+_SET_BYTES = 16 << 20
+
+
+def mask(
+    fa: FiniteAutomaton, states: States, remaining: int | None = None, out: Words | None = None
+) -> Words:
+    """The tokens that may come next in a state, or in a set of states, (W,) packed.
+
+    Args:
+        fa: A token automaton.
+        states: A state, or the states of one prefix.
+        remaining: How many tokens may still come, this one included; None: any number.
+        out: Where to write the result; otherwise it is read-only and may be shared.
+
+    >>> fa = FiniteAutomaton.from_edges(
+    ...     num_states=3,
+    ...     vocab_size=2,
+    ...     initial=0,
+    ...     accepting={1},
+    ...     edges=[(0, 1, [0]), (0, 2, [1]), (2, 1, [1])],
+    ... )
+    >>> mask(fa, 0), mask(fa, 0, remaining=1)
+    (array([3], dtype=uint32), array([1], dtype=uint32))
+    """
+    return MaskTable.of(fa).mask(states, remaining, out)
+
+
+def masks(
+    fa: FiniteAutomaton,
+    states: Sequence[States] | Array,
+    remaining: int | Sequence[int | None] | None = None,
+    out: Words | None = None,
+) -> Words:
+    """The masks of k prefixes in one call, (k, W) packed; see :func:`mask`."""
+    return MaskTable.of(fa).masks(states, remaining, out)
+
+
+class MaskTable(PrefixMasks):
+    """A token automaton, indexed so that a mask takes a microsecond, also the first of a state.
+
+    Labels with many tokens are kept as packed bits, the others as lists; each state has its edges
+    in the order in which shrinking budgets forbid them. Sets of labels that take long to write are
+    written beforehand, once for all states that have them. One compiled call writes a mask, or
+    those of many prefixes.
+
+    Attributes:
+        distance: The least number of tokens from each state to acceptance, or -1, (S,).
+    """
+
+    def __init__(self, fa: FiniteAutomaton) -> None:
+        super().__init__(fa.num_states, fa.vocab_size)
+        self.distance = steps_to_accept(fa.source, fa.target, fa.accepting_mask)
+        first, edges = index_edges(fa.source, fa.target, fa.label, self.distance)
+        label_class, token_class = fa.labels.label_class, fa.labels.token_class
+        listed = self.num_words // _WORDS_PER_LISTED
+        span, pool = pack_labels(label_class, token_class, self.num_words, listed)
+        most_sets = _SET_BYTES // (4 * self.num_words)
+        number, *sets = common_sets(first, edges, span, listed // 2, most_sets)
+        words = 2 * fa.num_states + 3 * len(edges) + len(pool) + _SET_BYTES // 4
+        if words > _MOST_WORDS:
+            raise AutomatonTooLargeError(
+                f"the masks of {fa.num_states:,} states, {len(edges):,} edges and "
+                f"{fa.labels.num_labels:,} labels would take more than {_MOST_WORDS:,} words; "
+                f"reduce the automaton, or make the constraint smaller"
+            )
+        self._rows = mask_rows(first, edges, span, pool, number, sets[0], sets[1], self.num_words)
+        self._moves = (first, edges, label_class, token_class)
+        self._start = tuple(np.flatnonzero(fa.initial_mask & (self.distance >= 0)).tolist())
+
+    _tables: ClassVar[WeakKeyDictionary[FiniteAutomaton, MaskTable]] = WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, fa: FiniteAutomaton) -> MaskTable:
+        """The table of an automaton, made once."""
+        table = cls._tables.get(fa)
+        if table is None:
+            table = cls._tables[fa] = cls(fa)
+        return table
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the arrays that the automaton does not have itself."""
+        arrays = (self.distance, self._rows, *self._moves[:2])
+        return sum(int(array.nbytes) for array in arrays)
+
+    def start(self) -> tuple[int, ...]:
+        """The states before the first token; none if the language is empty."""
+        return self._start
+
+    def advance(self, states: States, token: int) -> tuple[int, ...]:
+        """The states after one more token; none if it was not allowed."""
+        members = states if type(states) is tuple else plain_states(states)
+        if len(members) == 1:
+            found = step(members[0], int(token), *self._moves)
+            if found >= 0:
+                return (found,)
+            if found == NONE:
+                return ()
+        if members and not 0 <= min(members) <= max(members) < self.num_states:
+            raise self._wrong_states(members)
+        if not 0 <= token < self.vocab_size:
+            return ()
+        return tuple(steps(np.array(members, dtype=np.int64), int(token), *self._moves).tolist())
+
+    def _threshold(self, members: tuple[int, ...], budget: int) -> int:
+        result = 0
+        for state in members:
+            reached = reached_budget(state, budget, *self._moves[:2])
+            if reached < 0:
+                raise self._wrong_states(members)
+            result = max(result, reached)
+        return result
+
+    def _write(self, out: Words, members: tuple[int, ...], budget: int) -> None:
+        if len(members) == 1:
+            known = write_mask(out, members[0], budget, self._rows)
+        else:
+            known = write_union(out, np.array(members, dtype=np.int64), budget, self._rows)
+        if not known:
+            raise self._wrong_states(members)
+
+    def _write_all(self, out: Words, members: Array, first: Array, budgets: Array) -> None:
+        if not write_masks(out, members, first, budgets, self._rows):
+            raise self._wrong_states(members)

@@ -1,0 +1,123 @@
+"""The prefix tree of a vocabulary's tokens, laid out in preorder for fast walks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.walks import Nodes
+
+__all__ = ["Trie"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trie:
+    """All prefixes of all tokens; node 0 is the empty prefix.
+
+    Nodes are in preorder, so a subtree is the interval ``node .. end[node]``, and tokens are ranked
+    by their bytes, so the tokens below a node are the interval
+    ``first_rank[node] .. first_rank[end[node]]``, of which those before ``first_rank[node + 1]``
+    are the node's own. A set of tokens is written as intervals of ranks.
+
+    Attributes:
+        byte: The last byte of each prefix, (N,).
+        depth: The length of each prefix, (N,).
+        end: The first node after each subtree, (N,).
+        first_rank: The number of tokens in earlier nodes, (N + 1,).
+        below: Which bytes occur strictly below each node, 256 bits in four words, (N, 4).
+        token: The token id of each rank, (R,); tokens with equal bytes follow each other.
+    """
+
+    byte: np.ndarray[Any, np.dtype[np.uint8]]
+    depth: np.ndarray[Any, np.dtype[np.int32]]
+    end: np.ndarray[Any, np.dtype[np.int32]]
+    first_rank: np.ndarray[Any, np.dtype[np.int32]]
+    below: np.ndarray[Any, np.dtype[np.uint64]]
+    token: np.ndarray[Any, np.dtype[np.int64]]
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of prefixes N, the empty one included."""
+        return len(self.byte)
+
+    @property
+    def max_depth(self) -> int:
+        """The length of the longest token in bytes."""
+        return int(self.depth.max())
+
+    @classmethod
+    def from_tokens(cls, token_bytes: Sequence[bytes], token_ids: Sequence[int]) -> Trie:
+        """The trie of the given tokens, none of them empty; ids in ascending order.
+
+        >>> trie = Trie.from_tokens([b"ab", b"a", b"b"], [0, 1, 2])
+        >>> trie.num_nodes, trie.token
+        (4, array([1, 0, 2]))
+        """
+        order = sorted(range(len(token_bytes)), key=token_bytes.__getitem__)
+        texts = [token_bytes[i] for i in order]
+        flat = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        offset = np.zeros(len(texts) + 1, dtype=np.int64)
+        np.cumsum([len(text) for text in texts], out=offset[1:])
+        byte, depth, end, first_rank, below = _build(flat, offset)
+        token = np.array([token_ids[i] for i in order], dtype=np.int64)
+        for array in (byte, depth, end, first_rank, below, token):
+            array.flags.writeable = False
+        return cls(byte, depth, end, first_rank, below, token)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The arrays that walks read."""
+        return Nodes(self.byte, self.depth, self.end, self.first_rank, self.below)
+
+    def __repr__(self) -> str:
+        return f"Trie({self.num_nodes} nodes, {len(self.token)} tokens)"
+
+
+@compiled
+def _build(flat: Any, offset: Any) -> Any:
+    """The arrays of a trie from sorted byte strings, one after the other in ``flat``."""
+    count = len(offset) - 1
+    shared = np.zeros(count, dtype=np.int64)
+    num_nodes, longest = 1, 0
+    for i in range(count):
+        length = offset[i + 1] - offset[i]
+        longest = max(longest, length)
+        if i > 0:
+            limit = min(length, offset[i] - offset[i - 1])
+            while shared[i] < limit and (
+                flat[offset[i] + shared[i]] == flat[offset[i - 1] + shared[i]]
+            ):
+                shared[i] += 1
+        num_nodes += length - shared[i]
+    byte = np.zeros(num_nodes, dtype=np.uint8)
+    depth = np.zeros(num_nodes, dtype=np.int32)
+    end = np.zeros(num_nodes, dtype=np.int32)
+    parent = np.zeros(num_nodes, dtype=np.int32)
+    first_rank = np.zeros(num_nodes + 1, dtype=np.int32)
+    below = np.zeros((num_nodes, 4), dtype=np.uint64)
+    path = np.zeros(longest + 1, dtype=np.int32)
+    node, previous = 1, 0
+    for i in range(count):
+        for d in range(shared[i] + 1, previous + 1):
+            end[path[d]] = node
+        previous = offset[i + 1] - offset[i]
+        for d in range(shared[i], previous):
+            byte[node] = flat[offset[i] + d]
+            depth[node] = d + 1
+            parent[node] = path[d]
+            first_rank[node] = i
+            path[d + 1] = node
+            node += 1
+    for d in range(previous + 1):
+        end[path[d]] = node
+    first_rank[num_nodes] = count
+    for node in range(num_nodes - 1, 0, -1):
+        up, value = parent[node], byte[node]
+        below[up, value >> 6] |= np.uint64(1) << np.uint64(value & 63)
+        for w in range(4):
+            below[up, w] |= below[node, w]
+    return byte, depth, end, first_rank, below

@@ -1,0 +1,7 @@
+"""Texts in which given words occur."""
+
+from __future__ import annotations
+
+from pcgcd.constraints.keywords.keywords import keywords
+
+__all__ = ["keywords"]

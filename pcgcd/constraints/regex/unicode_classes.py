@@ -1,0 +1,66 @@
+r"""Sets of Unicode characters: ``\w``, ``\d``, ``\s``, and case.
+
+What a class holds is asked of Python's own :mod:`re`, so that the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+
+from pcgcd.automata.expressions.utf8 import EVERYTHING, Ranges, normalise_ranges, subtract_ranges
+
+__all__ = ["category", "with_case"]
+
+_CODE_POINTS = 0x110000
+
+
+def _all_characters() -> str:
+    return np.arange(_CODE_POINTS, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+@cache
+def category(letter: str, ascii_only: bool = False) -> Ranges:
+    r"""The characters of ``\w``, ``\d``, ``\s`` or (in capitals) of their negations.
+
+    >>> category("d", ascii_only=True)
+    ((48, 57),)
+    """
+    if letter.isupper():
+        return subtract_ranges(EVERYTHING, category(letter.lower(), ascii_only))
+    text = "".join(map(chr, range(128))) if ascii_only else _all_characters()
+    found = re.finditer(rf"\{letter}+", text, re.ASCII if ascii_only else 0)
+    return tuple((match.start(), match.end() - 1) for match in found)
+
+
+@cache
+def _cased() -> tuple[str, Ranges]:
+    """Every character that has, or is, another case; others are the same in any case."""
+    members: set[str] = set()
+    for start in range(0, _CODE_POINTS, 256):
+        block = "".join(map(chr, range(start, start + 256)))
+        for change in (str.lower, str.upper, str.casefold, str.title):
+            if change(block) != block:
+                for character in block:
+                    other = change(character)
+                    if other != character:
+                        members.update((character, *other))
+    text = "".join(sorted(members))
+    return text, normalise_ranges((ord(character), ord(character)) for character in text)
+
+
+def with_case(pattern: str, plain: Ranges, ascii_only: bool) -> Ranges:
+    """The characters that a one-character pattern matches when case is ignored.
+
+    Args:
+        pattern: The pattern, such as ``[a-z]``.
+        plain: The characters it matches when case matters.
+        ascii_only: Whether the flag ``a`` is set.
+    """
+    text, cased = _cased()
+    found = re.findall(pattern, text, re.IGNORECASE | (re.ASCII if ascii_only else 0))
+    return normalise_ranges(
+        [*subtract_ranges(plain, cased), *((ord(each), ord(each)) for each in found)]
+    )

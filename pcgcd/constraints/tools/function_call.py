@@ -1,0 +1,215 @@
+"""Calls of functions that are described by schemas, as JSON or as Python writes them."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from pcgcd.automata.expressions import NOTHING, Expression, concatenation, literal, union
+from pcgcd.constraints.base import Constraint
+from pcgcd.constraints.json_schema.building import Builder, Style
+from pcgcd.constraints.json_schema.characters import PYTHON
+from pcgcd.constraints.json_schema.document import Document
+from pcgcd.constraints.json_schema.formulas import holds
+from pcgcd.constraints.json_schema.layout import in_order, listing, make_layout
+from pcgcd.constraints.json_schema.objects import object_parts
+from pcgcd.constraints.json_schema.reading import Reader
+from pcgcd.constraints.json_schema.schema import Limits, largest, parsed
+from pcgcd.constraints.tools.argument_types import parameters_schema
+from pcgcd.errors import EmptyLanguageError, InvalidParameterError, UnsupportedConstraintError
+
+__all__ = ["function_call"]
+
+
+class _Tool(NamedTuple):
+    name: str
+    schema: dict[str, Any]
+
+
+def function_call(
+    tools: Sequence[dict[str, Any]] | str,
+    *,
+    style: Literal["json", "python"] = "json",
+    parallel: bool | tuple[int, int | None] = False,
+    name_key: str = "name",
+    arguments_key: str = "arguments",
+    whitespace: Literal["compact", "bounded", "free"] = "bounded",
+    max_depth: int | None = None,
+    free_depth: int | None = None,
+    max_length: int | None = None,
+    strict: bool = True,
+) -> Constraint:
+    """The calls of some functions with arguments that fit.
+
+    Arguments are in the order in which they are described; required ones are always there, others
+    may be left out, and there are none but those described. So it is inside objects whose
+    properties are described, unless they say ``additionalProperties``. Whole numbers are written
+    ``3``, not ``3.0``.
+
+    Args:
+        tools: The functions: ``{"name": ..., "parameters": <JSON schema>}``, bare or as OpenAI
+            wraps them in ``{"type": "function", "function": ...}``, or a list of them as JSON text.
+            Types may also be those of Python (``float``, ``dict``, ``List[int]``,
+            ``str, optional``), and ``parameters`` a plain
+            ``{argument: {"type": ..., "default": ...}}``; there, arguments with a default are
+            optional.
+        style: ``{"name": "f", "arguments": {"x": 1}}``, or ``f(x=1)`` with literals of Python.
+        parallel: Whether a list of calls is asked for instead of one: True for one or more, or the
+            fewest and the most.
+        name_key: What the name is called, in JSON.
+        arguments_key: What the arguments are called, in JSON.
+        whitespace: See :func:`pcgcd.constraints.json_schema.json_schema`. By default a space may,
+            but need not, follow each comma and colon.
+        max_depth: As there.
+        free_depth: As there.
+        max_length: As there.
+        strict: As there.
+
+    >>> weather = {
+    ...     "name": "weather",
+    ...     "parameters": {
+    ...         "type": "object",
+    ...         "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    ...         "required": ["city"],
+    ...     },
+    ... }
+    >>> call = function_call([weather], style="python")
+    >>> call.matches("weather(city='Oslo', days=3)"), call.matches("weather(days=3)")
+    (True, False)
+    >>> function_call([weather]).matches('{"name": "weather", "arguments": {"city": "Oslo"}}')
+    True
+    """
+    described = _described(tools)
+    least, most = _counts(parallel)
+    if style not in ("json", "python"):
+        raise InvalidParameterError(f"style must be 'json' or 'python', but {style!r} was given")
+    limits = Limits(max_depth, free_depth, max_length)
+    layout = make_layout(whitespace)
+    if style == "json":
+        document = Document(_as_schema(described, name_key, arguments_key))
+        base = Style(layout, whole_floats=False)
+    else:
+        document = Document({"$defs": {str(i): tool.schema for i, tool in enumerate(described)}})
+        base = Style(
+            layout, whole_floats=False, notations=PYTHON, constants=("None", "True", "False")
+        )
+        _check_names(described)
+    reader = Reader(document, strict)
+
+    def build(builder: Builder) -> Expression:
+        if style == "json":
+            call = builder.value(holds(document.root), builder.style.max_depth)
+        else:
+            call = builder.settled(
+                union(*(_python_call(builder, i, tool) for i, tool in enumerate(described)))
+            )
+        if parallel is False:
+            return call
+        if max(least, most or 0) * call.size > builder.style.max_states:
+            raise builder.too_large(f"a list of {least:,} to {most or least:,} calls")
+        return layout.bracketed("[", listing(call, layout.comma, least, most), "]")
+
+    value = largest(reader, base, limits, build)
+    if value == NOTHING:
+        raise EmptyLanguageError("no arguments satisfy the schema of any of the functions")
+    names = ", ".join(tool.name for tool in described)
+    expression = concatenation(layout.outside, value, layout.outside)
+    return Constraint(expression, f"function_call({names})", tuple(reader.dropped))
+
+
+def _counts(parallel: Any) -> tuple[int, int | None]:
+    if isinstance(parallel, bool):
+        return 1, None
+    try:
+        least, most = parallel
+    except (TypeError, ValueError):
+        least = most = -1
+    if not (isinstance(least, int) and least >= 0 and (most is None or isinstance(most, int))) or (
+        most is not None and most < least
+    ):
+        raise InvalidParameterError(
+            f"parallel must be False, True, or the fewest and the most calls, but {parallel!r} was "
+            f"given"
+        )
+    return least, most
+
+
+def _described(tools: Any) -> list[_Tool]:
+    """The functions, each with a proper JSON schema of its arguments."""
+    given = parsed(tools) if isinstance(tools, str) else tools
+    if isinstance(given, dict):
+        given = [given]
+    if not isinstance(given, list | tuple) or not given:
+        raise InvalidParameterError(
+            f"tools must be a list of functions that is not empty, but it is {repr(given)[:100]}"
+        )
+    result: list[_Tool] = []
+    for i, tool in enumerate(given):
+        inner = tool.get("function", tool) if isinstance(tool, dict) else tool
+        name = inner.get("name") if isinstance(inner, dict) else None
+        if not isinstance(name, str) or not name:
+            raise InvalidParameterError(
+                f"each tool must be an object with a 'name', but number {i} is {repr(tool)[:100]}"
+            )
+        if any(name == other.name for other in result):
+            raise InvalidParameterError(f"two tools are called {name!r}; names must differ")
+        result.append(_Tool(name, parameters_schema(name, inner.get("parameters"), i)))
+    return result
+
+
+def _as_schema(tools: list[_Tool], name_key: str, arguments_key: str) -> dict[str, Any]:
+    if name_key == arguments_key:
+        raise InvalidParameterError(f"name_key and arguments_key are both {name_key!r}")
+    calls = [
+        {
+            "type": "object",
+            "properties": {name_key: {"const": tool.name}, arguments_key: tool.schema},
+            "required": [name_key, arguments_key],
+            "additionalProperties": False,
+        }
+        for tool in tools
+    ]
+    return {"anyOf": calls}
+
+
+# -- Python -------------------------------------------------------------------------------------
+
+
+def _check_names(tools: list[_Tool]) -> None:
+    for tool in tools:
+        parts = tool.name.split(".")
+        if not all(part.isidentifier() for part in parts):
+            raise InvalidParameterError(
+                f"{tool.name!r} is not a name in Python; rename the function, or use style='json'"
+            )
+
+
+def _python_call(builder: Builder, index: int, tool: _Tool) -> Expression:
+    """``name(argument=value, ...)``."""
+    document = builder.reader.document
+    place = document.child(document.root, "$defs", str(index))
+    layout, depth = builder.style.layout, builder.style.max_depth
+    formula = holds(place)
+    options = []
+    for spec in builder.reader.options(formula, "object"):
+        if spec.least > len(spec.required) or spec.most is not None:
+            raise UnsupportedConstraintError(
+                f"the number of arguments of {tool.name!r} is bounded, which is not possible for "
+                f"calls in Python; use style='json'"
+            )
+        for parts in object_parts(builder, spec, builder.order_of(formula)):
+            members = []
+            for name, value, required in parts.named:
+                if not name.isidentifier() or keyword.iskeyword(name):
+                    raise UnsupportedConstraintError(
+                        f"the argument {name!r} of {tool.name!r} is not a name in Python; rename "
+                        f"it, or use style='json'"
+                    )
+                entry = concatenation(literal(f"{name}="), builder.value(value, depth))
+                if entry != NOTHING or required:
+                    members.append((entry, required))
+            if not parts.witnesses:
+                options.append(in_order(members, layout.comma))
+    body = concatenation(layout.inside, union(*options), layout.inside)
+    return concatenation(literal(f"{tool.name}("), body, literal(")"))

@@ -1,0 +1,1 @@
+"""HMMs in files: our own format and those of other projects."""

@@ -1,0 +1,358 @@
+"""Models in folders: ``model.safetensors`` and ``config.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from pcgcd.errors import (
+    CheckpointError,
+    InvalidParameterError,
+    MissingDependencyError,
+    VocabularyMismatchError,
+)
+from pcgcd.hmm.copying import Copying
+from pcgcd.hmm.files.formats import read_foreign
+from pcgcd.hmm.files.storage import Encoded, decode, dtype_name, encode
+from pcgcd.hmm.files.tensor_files import (
+    checksum,
+    read_tensors,
+    sync_folder,
+    write_tensors,
+    write_whole,
+)
+from pcgcd.hmm.hmm import HMM, MonarchHMM
+
+__all__ = ["CheckpointInfo", "load_hmm", "read_info", "save_hmm"]
+
+_FORMAT, _VERSION = "pcgcd hmm", 1
+_WEIGHTS, _CONFIG = "model.safetensors", "config.json"
+_FACTORS = {"dense": ("transition",), "monarch": ("left", "right")}
+_SCALES = ("step", "lowest")
+_COPYING = ("rates", "weights")
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+
+
+class VocabularyLike(Protocol):
+    """What is asked of a :class:`pcgcd.Vocabulary`."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the vocabulary."""
+
+    @property
+    def logits_size(self) -> int:
+        """The width of the logits."""
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """What a folder says about its model.
+
+    Attributes:
+        kind: "dense" or "monarch".
+        num_hidden: H.
+        vocab_size: V.
+        dtype: The floating type of the parameters.
+        emission_dtype: How the emission is stored.
+        vocabulary: The fingerprint of the vocabulary, if it is known.
+        eos_ids: The tokens that end a text, as far as known.
+        facts: How the model was made.
+    """
+
+    kind: str
+    num_hidden: int
+    vocab_size: int
+    dtype: str
+    emission_dtype: str
+    vocabulary: str | None
+    eos_ids: tuple[int, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def save_hmm(
+    hmm: HMM | MonarchHMM,
+    folder: str | os.PathLike[str],
+    *,
+    emission_dtype: torch.dtype | str | None = None,
+    vocabulary: VocabularyLike | None = None,
+    eos_ids: Iterable[int] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a model to a folder, which appears complete or not at all.
+
+    Args:
+        hmm: The model.
+        folder: Where to. If it exists, its model is replaced and its other files are kept.
+        emission_dtype: float32, float16, bfloat16 or int8, see :func:`storage_error`; by default
+            the type that it has.
+        vocabulary: What the tokens stand for; reading with another one then is an error.
+        eos_ids: The tokens that end a text; by default those of the vocabulary.
+        facts: Anything about how the model was made that JSON can hold.
+
+    Returns:
+        The folder.
+    """
+    if vocabulary is not None and vocabulary.logits_size != hmm.vocab_size:
+        raise VocabularyMismatchError(
+            f"the model emits {hmm.vocab_size} tokens, but the vocabulary has "
+            f"{vocabulary.logits_size}; are they for one language model?"
+        )
+    kind = "dense" if isinstance(hmm, HMM) else "monarch"
+    encoded = encode(hmm.emission, dtype_name(emission_dtype, hmm.emission.dtype))
+    tensors = {"initial": hmm.initial, **{name: getattr(hmm, name) for name in _FACTORS[kind]}}
+    stored = {"emission": encoded.tensors["emission"]}
+    stored |= {
+        f"emission.{name}": encoded.tensors[name] for name in _SCALES if name in encoded.tensors
+    }
+    if hmm.copying is not None:
+        stored |= {f"copying.{name}": getattr(hmm.copying, name) for name in _COPYING}
+    tensors = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in (tensors | stored).items()
+    }
+    ends = vocabulary.eos_ids if eos_ids is None and vocabulary is not None else eos_ids
+    config = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "kind": kind,
+        "num_hidden": hmm.num_hidden,
+        "vocab_size": hmm.vocab_size,
+        "dtype": str(hmm.emission.dtype).removeprefix("torch."),
+        "emission": {"dtype": encoded.dtype, "encoding": encoded.encoding},
+        "vocabulary": None if vocabulary is None else vocabulary.fingerprint,
+        "eos_ids": sorted(map(int, ends or ())),
+        "facts": dict(facts or {}),
+        "checksum": checksum(tensors),
+    }
+    try:
+        text = json.dumps(config, indent=2, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"facts must be what JSON can hold: {error}") from error
+    return _write(Path(folder), tensors, text.encode())
+
+
+def _write(folder: Path, tensors: dict[str, Tensor], config: bytes) -> Path:
+    metadata = {"format": "pt", "checksum": json.loads(config)["checksum"]}
+    if folder.exists():
+        # Until both files are there, the checksums differ, and nobody reads a mixture.
+        write_tensors(folder / _WEIGHTS, tensors, metadata)
+        write_whole(folder / _CONFIG, [config])
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        temporary.chmod(0o755)
+        write_tensors(temporary / _WEIGHTS, tensors, metadata)
+        write_whole(temporary / _CONFIG, [config])
+        temporary.rename(folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(folder.parent)
+    return folder
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+def load_hmm(
+    source: str | os.PathLike[str],
+    *,
+    vocabulary: VocabularyLike | str | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    verify: bool = True,
+) -> HMM | MonarchHMM:
+    """Read a model: ours, Ctrl-G's or a Monarch one, told by the names of the tensors.
+
+    Args:
+        source: A folder, a safetensors file, or the id of a repository on the Hugging Face hub.
+        vocabulary: The vocabulary that the model must be for, or its fingerprint.
+        dtype: The floating type of the parameters; by default the one they were saved with,
+            float32 for other formats.
+        device: Where to.
+        verify: Compare the checksum of our own format.
+
+    Raises:
+        CheckpointError: There is no model, or it is truncated, foreign or inconsistent.
+        VocabularyMismatchError: It is for another vocabulary.
+    """
+    weights, config = _files(source)
+    if config.get("format") == _FORMAT:
+        info = _info(config)
+        _check_vocabulary(info.vocabulary, info.vocab_size, vocabulary)
+        tensors, metadata = read_tensors(weights)
+        hmm = _read_own(tensors, metadata, config, dtype, verify)
+    else:
+        tensors, _ = read_tensors(weights)
+        hmm = read_foreign(tensors, config, dtype or torch.float32)
+        _check_vocabulary(None, hmm.vocab_size, vocabulary)
+    return hmm if device is None else hmm.to(device)
+
+
+def read_info(source: str | os.PathLike[str]) -> CheckpointInfo:
+    """What a folder in our format says about its model, without reading the model.
+
+    Raises:
+        CheckpointError: The folder is not in our format.
+    """
+    return _info(_files(source)[1])
+
+
+def _info(config: Mapping[str, Any]) -> CheckpointInfo:
+    try:
+        if config["format"] != _FORMAT or config["kind"] not in _FACTORS:
+            raise ValueError(f"format {config['format']!r}, kind {config.get('kind')!r}")
+        if config["version"] > _VERSION:
+            raise CheckpointError(
+                f"the model is in version {config['version']} of the format, but this library "
+                f"reads up to version {_VERSION}; update it"
+            )
+        return CheckpointInfo(
+            kind=config["kind"],
+            num_hidden=int(config["num_hidden"]),
+            vocab_size=int(config["vocab_size"]),
+            dtype=dtype_name(config["dtype"], torch.float32),
+            emission_dtype=dtype_name(config["emission"]["dtype"], torch.float32),
+            vocabulary=config["vocabulary"],
+            eos_ids=tuple(map(int, config["eos_ids"])),
+            facts=config["facts"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{_CONFIG} does not describe a model in our format ({error!r}); it is damaged, or of "
+            "another kind"
+        ) from error
+
+
+def _read_own(
+    tensors: dict[str, Tensor],
+    metadata: Mapping[str, str],
+    config: Mapping[str, Any],
+    dtype: torch.dtype | None,
+    verify: bool,
+) -> HMM | MonarchHMM:
+    info = _info(config)
+    expected = config.get("checksum")
+    if metadata.get("checksum") != expected or (verify and checksum(tensors) != expected):
+        raise CheckpointError(
+            f"{_WEIGHTS} and {_CONFIG} are not of one model, or bytes have changed (the checksums "
+            "differ): saving was interrupted, or the file is damaged; save or download it again"
+        )
+    own = dtype or getattr(torch, info.dtype)
+    scales = {
+        name: tensors[f"emission.{name}"] for name in _SCALES if f"emission.{name}" in tensors
+    }
+    try:
+        encoded = Encoded(
+            info.emission_dtype,
+            config["emission"]["encoding"],
+            {"emission": tensors["emission"], **scales},
+        )
+        emission = decode(encoded, own)
+        factors = [tensors[name].to(own, copy=True) for name in _FACTORS[info.kind]]
+        copying = None
+        if f"copying.{_COPYING[0]}" in tensors:
+            copying = Copying(*(tensors[f"copying.{name}"].to(own, copy=True) for name in _COPYING))
+        kind: Any = HMM if info.kind == "dense" else MonarchHMM
+        initial = tensors["initial"].to(own, copy=True)
+        hmm: HMM | MonarchHMM = kind(initial, *factors, emission, copying=copying)
+    except (KeyError, IndexError, RuntimeError, InvalidParameterError) as error:
+        raise CheckpointError(f"the stored tensors do not make a model: {error}") from error
+    if (hmm.num_hidden, hmm.vocab_size) != (info.num_hidden, info.vocab_size):
+        raise CheckpointError(
+            f"{_CONFIG} says {info.num_hidden} hidden states and {info.vocab_size} tokens, but the "
+            f"tensors have {hmm.num_hidden} and {hmm.vocab_size}"
+        )
+    return hmm
+
+
+def _check_vocabulary(
+    known: str | None, vocab_size: int, wanted: VocabularyLike | str | None
+) -> None:
+    if wanted is None:
+        return
+    fingerprint = wanted if isinstance(wanted, str) else wanted.fingerprint
+    if not isinstance(wanted, str) and wanted.logits_size != vocab_size:
+        raise VocabularyMismatchError(
+            f"the model emits {vocab_size} tokens, but the vocabulary has {wanted.logits_size}; "
+            "use a model that was distilled for this language model"
+        )
+    if known is not None and known != fingerprint:
+        raise VocabularyMismatchError(
+            f"the model was made for the vocabulary {known[:12]}…, but is asked for with "
+            f"{fingerprint[:12]}…: the same ids stand for other tokens"
+        )
+
+
+def _files(source: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
+    """The file of the tensors, and what is in the config beside it."""
+    path = Path(source)
+    if not path.exists():
+        path = _from_hub(str(source))
+    if path.is_file():
+        weights = path
+    else:
+        found = sorted(path.glob("*.safetensors"))
+        weights = path / _WEIGHTS
+        if not weights.exists() and len(found) == 1:
+            weights = found[0]
+        elif not weights.exists():
+            pickles = any(True for pattern in _PICKLES for _ in path.glob(pattern))
+            advice = (
+                "its weights are pickled, which can run code when read: convert them to safetensors"
+                if pickles
+                else f"expected {_WEIGHTS}"
+            )
+            raise CheckpointError(f"there is no model in the folder {path.name!r}; {advice}")
+    if weights.suffix != ".safetensors":
+        raise CheckpointError(
+            f"models are read from safetensors files only, but {weights.name} is none; pickles can "
+            "run code when read: convert it"
+        )
+    config = weights.parent / _CONFIG
+    if not config.exists():
+        return weights, {}
+    try:
+        read = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{_CONFIG} cannot be read ({error}); it is damaged") from error
+    if not isinstance(read, dict):
+        raise CheckpointError(f"{_CONFIG} must hold an object, but holds {type(read).__name__}")
+    return weights, read
+
+
+def _from_hub(name: str) -> Path:
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        raise CheckpointError(
+            f"there is no folder or file {name!r}, and it is no id of the form owner/name either"
+        )
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{name!r} is no folder here; reading it from the hub needs huggingface_hub: pip "
+            "install huggingface_hub"
+        ) from error
+    try:
+        return Path(snapshot_download(name, allow_patterns=[_CONFIG, "*.safetensors"]))
+    except Exception as error:  # the hub's client raises errors of many libraries
+        raise CheckpointError(
+            f"{name!r} is no folder here, and could not be had from the hub ({error})"
+        ) from error

@@ -1,0 +1,1 @@
+"""Distillation: from a language model to an HMM that guides it."""

@@ -1,0 +1,374 @@
+"""From a language model to an HMM: sample, initialise, fit, save. Each step can be resumed."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from pcgcd.errors import InvalidParameterError, PcgcdError
+from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.hmm.files.checkpoints import load_hmm, read_info, save_hmm
+from pcgcd.hmm.files.storage import StorageError, as_stored, dtype_name, storage_error
+from pcgcd.hmm.files.tensor_files import remove_leftovers
+from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood, learn_copying
+from pcgcd.learning.distillation.embeddings import model_of
+from pcgcd.learning.distillation.prompts import Source, sources_of
+from pcgcd.learning.distillation.report import compare, versions, write_report
+from pcgcd.learning.distillation.sampling import Engine, sample
+from pcgcd.learning.distillation.settings import Fitting, Sampling, Start
+from pcgcd.learning.distillation.shards import SampleSet, check_same
+from pcgcd.learning.distillation.smoothing import predictions, smooth
+from pcgcd.learning.distillation.starts import Layout, initialise, load_clustering
+from pcgcd.learning.em.fit import fit
+from pcgcd.learning.em.fit_result import FitResult, Progress
+from pcgcd.learning.em.pyjuice_em import cuda_device
+from pcgcd.learning.em.reduction import Processes
+
+if TYPE_CHECKING:
+    from pcgcd.lm import LanguageModel, Prompt
+
+__all__ = ["Distilled", "Fitting", "Sampling", "Start", "distill"]
+
+Reading: TypeAlias = "Callable[[int, int], None] | None"
+
+
+_OTHER = "another distillation"
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """An HMM, and how good it is.
+
+    Attributes:
+        hmm: The HMM.
+        result: The fit; its ``hmm`` is the same before smoothing.
+        bits: Held-out bits per token of the HMM, of the language model, and of a bigram model, by
+            name; also by whether the samples were drawn under a constraint, if some were.
+        folder: Where it was saved.
+        epoch: The epoch of the fit that it is from: with the most likely held-out samples, after
+            smoothing if there was any.
+        strength: That of smoothing, if there was any.
+        storage: What the stored emissions cost, if they are not stored as they are.
+    """
+
+    hmm: HMM | MonarchHMM
+    result: FitResult[Any] = field(repr=False)
+    bits: Mapping[str, float]
+    folder: Path
+    epoch: int
+    strength: float | None = None
+    storage: StorageError | None = None
+
+
+def distill(
+    lm: LanguageModel,
+    prompts: Iterable[Prompt | Source] | None,
+    out: str | Path,
+    *,
+    sampling: Sampling | None = None,
+    start: Start | None = None,
+    fitting: Fitting | None = None,
+    seed: int = 0,
+    engine: Engine | None = None,
+    emission_dtype: str | None = None,
+    notes: Mapping[str, Any] | None = None,
+    on_sample: Callable[[int, int], None] | None = None,
+    on_read: Callable[[int, int], None] | None = None,
+    on_fit: Callable[[Progress], None] | None = None,
+) -> Distilled:
+    """Distil an HMM from a language model into a folder.
+
+    The folder gets ``samples/``, ``start/`` (the model before fitting), ``fit/`` (the state of the
+    fit), and in the end the HMM itself with ``report.json`` and ``curve.png``. Interrupted at any
+    moment, the same call goes on from there and ends with the same parameters. When
+    ``torch.distributed`` is initialised, the processes share the work.
+
+    Args:
+        lm: The language model.
+        prompts: What it answers; see :func:`~pcgcd.learning.distillation.sampling.sample`.
+        out: The folder.
+        sampling: How samples are drawn.
+        start: Where fitting starts.
+        fitting: How the model is fitted; on a CUDA device where there is one.
+        seed: Decides everything that is random.
+        engine: What answers prompts; by default the language model here.
+        emission_dtype: How emissions are stored; see :func:`pcgcd.hmm.files.checkpoints.save_hmm`.
+        notes: More entries for the report, such as the command line.
+        on_sample: Called after each batch of samples with their number and that of their tokens.
+        on_read: Called where the language model reads samples again, for "lvd" and smoothing, with
+            how many it has read since the last call and how many there are.
+        on_fit: Called after each batch of the fit.
+
+    Raises:
+        CheckpointError: The folder belongs to another distillation; says what differs.
+        InvalidParameterError: A setting cannot be; before anything is drawn.
+    """
+    folder = Path(out)
+    sampling, start, fitting = sampling or Sampling(), start or Start(), fitting or Fitting()
+    sources = sources_of(prompts)
+    _check(lm, sampling, start, fitting, emission_dtype, seed, folder)
+    samples = sample(
+        lm,
+        sources,
+        **asdict(sampling),
+        folder=folder / "samples",
+        seed=seed,
+        engine=engine,
+        progress=on_sample,
+    )
+    run = _Distillation(lm, sources, samples, start, fitting, seed, folder)
+    run.begin(on_read)
+    result = run.fit(on_fit)
+    facts, epoch = run.facts(), result.best_epoch
+    strength: float | None = None
+    storage: StorageError | None = None
+    hmm, bits = result.hmm, compare(result.hmm, samples, run.training, run.held_out)
+    if fitting.smooth:
+        hmm, strength, epoch = run.smoothed(result, on_read)
+        facts["strength"] = strength
+        before = {f"{name}, not smoothed": bits[name] for name in bits if name.startswith("hmm")}
+        bits = {**compare(hmm, samples, run.training, run.held_out), **before}
+    if fitting.copy:
+        hmm, given = run.copying(hmm)
+        bits = {**bits, **given}
+    stored = dtype_name(emission_dtype, hmm.emission.dtype)
+    if stored != dtype_name(None, hmm.emission.dtype):
+        storage = storage_error(hmm, stored)
+        facts["storage"] = asdict(storage)
+        again = compare(as_stored(hmm, stored), samples, run.training, run.held_out)
+        bits = {**bits, f"hmm, stored as {stored}": again["hmm"]} if again else bits
+    if run.processes.is_first:
+        facts |= {"best_epoch": epoch, "bits_per_token": dict(bits)}
+        facts["versions"] = versions()
+        save_hmm(hmm, folder, emission_dtype=stored, vocabulary=lm.vocabulary, facts=facts)
+        write_report(folder, {**(notes or {}), **facts}, result, bits)
+    run.processes.wait()
+    return Distilled(hmm, result, bits, folder, epoch, strength, storage)
+
+
+def _check(
+    lm: LanguageModel,
+    sampling: Sampling,
+    start: Start,
+    fitting: Fitting,
+    emission_dtype: str | None,
+    seed: int,
+    folder: Path,
+) -> None:
+    """Find out now what would fail after hours."""
+    vocabulary = lm.vocabulary
+    Layout.of(start.num_hidden, vocabulary.logits_size, tuple(vocabulary.eos_ids), start.transition)
+    dtype_name(emission_dtype, torch.float32)
+    if start.method == "lvd":
+        load_clustering()
+    if start.method == "lvd" or fitting.smooth:
+        model_of(lm)
+    if fitting.engine == "pyjuice":
+        cuda_device(torch.device("cpu"))
+    if (folder / "start").exists():
+        there = read_info(folder / "start").facts
+        count = there.get("samples", {}).get("samples")
+        here = {**asdict(start), "seed": seed, "samples": sampling.samples}
+        check_same({**there, "samples": count}, here, folder, _OTHER)
+
+
+@dataclass(frozen=True, eq=False)
+class _Distillation:
+    """What comes after sampling; each part is done once, and read back when it was there."""
+
+    lm: LanguageModel
+    sources: tuple[Source, ...]
+    samples: SampleSet
+    start: Start
+    fitting: Fitting
+    seed: int
+    folder: Path
+
+    def __post_init__(self) -> None:
+        if not len(self.training):
+            raise InvalidParameterError(
+                f"of {len(self.samples)} samples none is left to learn from; draw more, or hold "
+                "out less"
+            )
+        if self.fitting.smooth and not len(self.held_out):
+            raise InvalidParameterError(
+                f"smoothing needs held-out samples, but of {len(self.samples)} none is; draw more, "
+                "or hold out more"
+            )
+
+    @cached_property
+    def processes(self) -> Processes:
+        return Processes(torch.device("cpu"))
+
+    @cached_property
+    def _split(self) -> tuple[Tensor, Tensor]:
+        return self.samples.split(self.fitting.held_out)
+
+    @property
+    def training(self) -> Tensor:
+        return self._split[0]
+
+    @property
+    def held_out(self) -> Tensor:
+        return self._split[1]
+
+    def facts(self) -> dict[str, Any]:
+        """What decides the HMM."""
+        return {
+            "samples": self.samples.facts(),
+            "start": asdict(self.start),
+            "fitting": asdict(self.fitting),
+            "seed": self.seed,
+        }
+
+    def first_only(self, work: Callable[[], None]) -> None:
+        """Let the first process work, and the others wait; an error is raised in all."""
+        error: PcgcdError | None = None
+        try:
+            if self.processes.is_first:
+                work()
+        except PcgcdError as problem:
+            error = problem
+        self.processes.total(0.0, error=error)
+
+    # -- the parts ----------------------------------------------------------------------------
+
+    def begin(self, on_read: Reading) -> None:
+        """Make the model that fitting starts from, unless it is there."""
+        self.first_only(lambda: self._begin(on_read))
+
+    def _begin(self, on_read: Reading) -> None:
+        _clean(self.folder)
+        start, samples, folder = self.start, self.samples, self.folder / "start"
+        facts = {
+            **asdict(start),
+            "seed": self.seed,
+            "samples": samples.facts(),
+            "learnt": len(self.training),
+        }
+        facts = json.loads(json.dumps(facts))
+        if folder.exists():
+            check_same(read_info(folder).facts, facts, self.folder, _OTHER)
+            return
+        hmm = initialise(
+            samples.tokens[self.training],
+            start.num_hidden,
+            vocab_size=samples.manifest.vocab_size,
+            eos_ids=samples.manifest.eos_ids,
+            method=start.method,
+            lm=self.lm,
+            prompts=self._prompts(self.training) if start.method == "lvd" else None,
+            max_samples=start.max_samples,
+            seed=self.seed,
+            transition=start.transition,
+            progress=_told(on_read, min(start.max_samples, len(self.training))),
+        )
+        save_hmm(hmm, folder, vocabulary=self.lm.vocabulary, facts=facts)
+
+    def fit(self, progress: Callable[[Progress], None] | None) -> FitResult[Any]:
+        """Fit; the result is on the CPU."""
+        first: Any = load_hmm(self.folder / "start", vocabulary=self.lm.vocabulary)
+        tokens, held_out, fitting = self.samples.tokens, self.held_out, self.fitting
+        result = fit(
+            first.to("cuda") if torch.cuda.is_available() else first,
+            tokens[self.training],
+            held_out=tokens[held_out] if len(held_out) else None,
+            epochs=fitting.epochs,
+            batch_size=fitting.batch_size,
+            step_size=fitting.step_size,
+            pseudocount=fitting.pseudocount,
+            dropout=fitting.dropout,
+            patience=fitting.patience if len(held_out) else None,
+            seed=self.seed,
+            keep_last=fitting.smooth,
+            engine=fitting.engine,
+            checkpoint_dir=self.folder / "fit",
+            checkpoint_seconds=fitting.checkpoint_seconds,
+            progress=progress,
+        )
+        last = None if result.last is None else result.last.to("cpu")
+        return replace(result, hmm=result.hmm.to("cpu"), last=last)
+
+    def smoothed(self, result: FitResult[Any], on_read: Reading) -> tuple[Any, float, int]:
+        """The fitted model, smoothed, with which strength, and its epoch; unless it is there.
+
+        An epoch that is too late by itself can be better when smoothed, so the best epoch and the
+        last one are both tried.
+        """
+        folder = self.folder / "smooth"
+
+        def work() -> None:
+            facts = json.loads(json.dumps({**self.facts(), "fitted_epoch": result.best_epoch}))
+            if folder.exists():
+                there = read_info(folder).facts
+                if all(there.get(name) == value for name, value in facts.items()):
+                    return
+            tokens, eos_ids = self.samples.tokens, self.samples.manifest.eos_ids
+            chosen = tokens[self.training]
+            told = _told(on_read, len(chosen))
+            models = {result.best_epoch: result.hmm}
+            if result.last is not None:
+                models[len(result.history)] = result.last
+            predicted = predictions(
+                [*models.values()],
+                self.lm,
+                self._prompts(self.training),
+                chosen,
+                eos_ids,
+                progress=told,
+            )
+            tried = {
+                epoch: smooth(model, given, tokens[self.held_out])
+                for (epoch, model), given in zip(models.items(), predicted)
+            }
+            epoch, best = max(tried.items(), key=lambda item: item[1].held_out)
+            save_hmm(best.hmm, folder, facts={**facts, "strength": best.strength, "epoch": epoch})
+
+        self.first_only(work)
+        found = read_info(folder).facts
+        return load_hmm(folder), float(found["strength"]), int(found["epoch"])
+
+    def copying(self, hmm: Any) -> tuple[Any, dict[str, float]]:
+        """The model with what it copies, and the bits per token given the prompt.
+
+        Copying is learnt from all held-out samples. The bits are those of each half of their
+        prompts with what was learnt from the other half.
+        """
+        rows, eos_ids = self.held_out, self.samples.manifest.eos_ids
+        prompts, tokens = self._prompts(rows), self.samples.tokens[rows]
+        if not any(prompts):
+            return hmm, {}
+        numbers = self.samples.prompts[rows]
+        found = learn_copying(hmm, tokens, prompts, eos_ids)
+        hmm = hmm.with_emission(hmm.emission, found)
+        value = cross_fitted_log_likelihood(hmm, tokens, prompts, numbers, eos_ids)
+        return hmm, {} if value is None else {"hmm, given the prompt": -value / math.log(2)}
+
+    def _prompts(self, rows: Tensor) -> list[tuple[int, ...]]:
+        """The tokens of the prompt of each of these samples."""
+        numbers = self.samples.prompts[rows].tolist()
+        ids = {number: self.lm.encode(self.sources[number].prompt) for number in set(numbers)}
+        return [ids[number] for number in numbers]
+
+
+def _told(on_read: Reading, total: int) -> Callable[[int], None] | None:
+    return None if on_read is None else lambda count: on_read(count, total)
+
+
+def _clean(folder: Path) -> None:
+    """Remove what interrupted writes left behind."""
+    for left in (*folder.glob(".start-*"), *folder.glob(".smooth-*")):
+        shutil.rmtree(left, ignore_errors=True)
+    for name in ("model.safetensors", "config.json", "report.json"):
+        remove_leftovers(folder / name)
+    for left in folder.glob(".curve-*.png"):
+        left.unlink(missing_ok=True)

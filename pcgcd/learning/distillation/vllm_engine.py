@@ -1,0 +1,107 @@
+"""Sampling with vLLM, where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from pcgcd.errors import InvalidParameterError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from pcgcd.lm import LanguageModel
+
+__all__ = ["VLLMEngine", "is_installed"]
+
+_PRIME = 1_000_003
+
+
+def is_installed() -> bool:
+    """Whether vLLM can be imported; it is not imported for this."""
+    return find_spec("vllm") is not None
+
+
+class VLLMEngine:
+    """Answers prompts with vLLM's offline interface. Its draws are its own, by seed.
+
+    Attributes:
+        name: What the manifest says.
+        llm: The ``vllm.LLM``.
+    """
+
+    name = "vllm"
+
+    def __init__(self, lm: LanguageModel, model: str | None = None, **options: Any) -> None:
+        """Load a model.
+
+        Args:
+            lm: The same model here: its vocabulary says what ends a text.
+            model: Its folder or hub id; by default where ``lm`` was loaded from.
+            options: More arguments for ``vllm.LLM``.
+
+        Raises:
+            MissingDependencyError: vLLM is not installed.
+        """
+        try:
+            vllm: Any = import_module("vllm")
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"sampling with vLLM needs vllm, which cannot be imported ({error}): pip install "
+                "vllm, or sample without it"
+            ) from error
+        if model is None:
+            loaded: Any = getattr(lm, "model", None)
+            model = str(getattr(getattr(loaded, "config", None), "_name_or_path", "") or "")
+        if not model:
+            raise InvalidParameterError(
+                "vLLM loads models by themselves, but where this one comes from is not known; give "
+                "its folder or hub id"
+            )
+        self._parameters = vllm.SamplingParams
+        self._eos_ids = lm.vocabulary.eos_ids
+        self._width = lm.vocabulary.logits_size
+        self.llm = vllm.LLM(model=model, skip_tokenizer_init=True, **options)
+
+    def answer(
+        self, prompts: Sequence[tuple[int, ...]], length: int, uniform: Tensor, seed: int
+    ) -> tuple[Tensor, Tensor]:
+        """See :class:`~pcgcd.learning.distillation.sampling.Engine`."""
+        parameters = [
+            self._parameters(
+                temperature=1.0,
+                top_p=1.0,
+                max_tokens=length,
+                seed=(seed + row * _PRIME) % 2**63,
+                logprobs=0,
+                ignore_eos=True,
+                stop_token_ids=list(self._eos_ids),
+                detokenize=False,
+            )
+            for row in range(len(prompts))
+        ]
+        asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        answers = self.llm.generate(asked, parameters, use_tqdm=False)
+        tokens = torch.full((len(prompts), length), self._eos_ids[0], dtype=torch.int32)
+        log_probs = torch.zeros(len(prompts))
+        for row, answer in enumerate(answers):
+            output = answer.outputs[0]
+            ids = [int(token) for token in output.token_ids][:length]
+            if not ids or not all(0 <= token < self._width for token in ids):
+                raise InvalidParameterError(
+                    f"vLLM answered with {len(ids)} tokens, some of them outside "
+                    f"0..{self._width - 1}; is it the same model?"
+                )
+            tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.int32)
+            if ids[-1] in self._eos_ids:
+                tokens[row, len(ids) :] = ids[-1]
+            elif len(ids) < length:
+                raise InvalidParameterError(
+                    f"vLLM stopped after {len(ids)} of {length} tokens without an end of text "
+                    f"({getattr(output, 'finish_reason', None)}); is its context long enough?"
+                )
+            log_probs[row] = float(output.cumulative_logprob)
+        return tokens, log_probs

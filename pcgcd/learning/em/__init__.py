@@ -1,0 +1,1 @@
+"""Expectation-maximisation for HMMs, in mini-batches and on several processes."""

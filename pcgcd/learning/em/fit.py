@@ -1,0 +1,443 @@
+"""Fitting an HMM to sequences: mini-batch EM."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+import torch
+from torch import Tensor
+
+from pcgcd.errors import InvalidParameterError, PcgcdError
+from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.learning.em.expected_counts import Counts
+from pcgcd.learning.em.fit_result import Epoch, FitResult, Model, Progress
+from pcgcd.learning.em.fit_state import FitFolder, FitState
+from pcgcd.learning.em.parameters import Parameters
+from pcgcd.learning.em.pyjuice_em import PyjuiceEM
+from pcgcd.learning.em.reduction import Processes
+from pcgcd.learning.em.sequences import Data, Sequences, lengths_of
+
+__all__ = ["EMEngine", "batch_order", "fit", "log_likelihood_per_token"]
+
+Schedule = Callable[[float], float]
+EMEngine: TypeAlias = Literal["own", "pyjuice"]
+
+
+def fit(
+    hmm: Model,
+    data: Data,
+    *,
+    epochs: int = 10,
+    batch_size: int = 256,
+    step_size: float | Schedule = 1.0,
+    pseudocount: float = 0.1,
+    dropout: float = 0.0,
+    held_out: Data | None = None,
+    patience: int | None = None,
+    keep_last: bool = False,
+    seed: int = 0,
+    engine: EMEngine = "own",
+    checkpoint_dir: str | Path | None = None,
+    checkpoint_seconds: float = 300.0,
+    progress: Callable[[Progress], None] | None = None,
+) -> FitResult[Model]:
+    """Fit a model to sequences by mini-batch EM (Baum-Welch).
+
+    Each batch gives expected counts, and each distribution of the model moves towards them:
+
+        theta <- (1 - step) theta + step * normalised(counts + pseudocount)
+
+    Zeros of the model stay zero, so an absorbing EOS state stays absorbing. Where the model has
+    one, padding behind a sequence's first EOS is certain: it is neither walked nor counted.
+
+    With ``batch_size=len(data), step_size=lambda done: 1.0, pseudocount=0`` this is the textbook's
+    EM, which never lowers the likelihood of the data.
+
+    When ``torch.distributed`` is initialised, each process walks its part of each batch, and the
+    counts are summed; all processes must be given the same arguments.
+
+    Args:
+        hmm: Where to start; it is not changed.
+        data: Tokens (N, n), padded with EOS, or a list of such arrays (shards, which may be mapped
+            from files); -1 where a position was not observed.
+        epochs: Passes over the data.
+        batch_size: Sequences per step.
+        step_size: The first one, which then goes to zero linearly; or a function from the fraction
+            of all steps that are done, in [0, 1), to a step size in [0, 1].
+        pseudocount: Mass added to each distribution, spread evenly over what is possible there.
+        dropout: The fraction of tokens that are hidden from each step.
+        held_out: Sequences to measure likelihood on after each epoch; the best epoch's model wins.
+        patience: Stop after this many epochs without a better one; by default never.
+        keep_last: Also return the model of the last epoch, if another one wins.
+        seed: Decides the order of batches and what is dropped.
+        engine: "own", or "pyjuice": dense transitions, on a CUDA device, in one process, with a
+            pseudocount; see :class:`~pcgcd.learning.em.pyjuice_em.PyjuiceEM`. Its sums on a GPU
+            are not the same to the last bit each time.
+        checkpoint_dir: A folder for the state of the fit. Interrupted at any moment, the same call
+            resumes from it and ends with the same parameters, bit for bit.
+        checkpoint_seconds: How often the state is written, besides after each epoch.
+        progress: Called after each batch.
+
+    Raises:
+        ImpossibleEvidenceError: A sequence has probability zero under the model.
+        CheckpointError: The folder holds another fit, or a damaged file.
+
+    >>> from pcgcd import HMM
+    >>> hmm = HMM.random(2, 3, generator=torch.Generator().manual_seed(0))
+    >>> data = torch.tensor([[0, 1, 2], [0, 2, 2], [0, 1, 2]])
+    >>> result = fit(hmm, data, epochs=20, batch_size=3, step_size=lambda done: 1.0, pseudocount=0)
+    >>> result.history[-1].train > result.history[0].train
+    True
+    """
+    schedule = step_size if callable(step_size) else _linear(float(step_size))
+    plan = _Plan(epochs, batch_size, schedule, pseudocount, dropout, patience, seed, engine)
+    device = hmm.emission.device
+    training = Sequences(data, hmm.vocab_size, device)
+    if not len(training):
+        raise InvalidParameterError("there must be at least one sequence to learn from")
+    measured = None if held_out is None else Sequences(held_out, hmm.vocab_size, device)
+    if measured is not None and not len(measured):
+        raise InvalidParameterError("held_out must have at least one sequence, or be None")
+    with torch.no_grad():
+        folder = None
+        parameters = Parameters.copy_of(hmm)
+        if checkpoint_dir is not None:
+            settings = plan.settings(training, measured, parameters)
+            folder = FitFolder(Path(checkpoint_dir), settings)
+        run = _Run(plan, training, measured, parameters, folder, checkpoint_seconds, progress)
+        return cast("FitResult[Model]", run.finish(keep_last))
+
+
+def log_likelihood_per_token(
+    hmm: HMM | MonarchHMM, data: Data, *, batch_size: int = 1024, alone: bool = False
+) -> float:
+    """Nats per token of sequences under a model; padding behind the first EOS is not counted.
+
+    Args:
+        hmm: The model.
+        data: The sequences; see :func:`fit`.
+        batch_size: How many are walked at once.
+        alone: Do not share the work with the other processes of ``torch.distributed``, which
+            otherwise must call this too.
+    """
+    with torch.no_grad():
+        sequences = Sequences(data, hmm.vocab_size, hmm.emission.device)
+        parameters = Parameters.copy_of(hmm)
+        ending, processes = parameters.ending_tokens(), Processes(sequences.device, alone=alone)
+        return _measure(parameters, sequences, batch_size, ending, processes)
+
+
+def _linear(start: float) -> Schedule:
+    if not 0 < start <= 1:
+        raise InvalidParameterError(f"the step size must lie in (0, 1], but is {start:g}")
+    return lambda done: start * (1 - done)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What decides the result of a fit, apart from data and start."""
+
+    epochs: int
+    batch_size: int
+    schedule: Schedule
+    pseudocount: float
+    dropout: float
+    patience: int | None
+    seed: int
+    engine: EMEngine
+
+    def __post_init__(self) -> None:
+        for name, value, lowest in (
+            ("epochs", self.epochs, 0),
+            ("batch_size", self.batch_size, 1),
+            ("pseudocount", self.pseudocount, 0),
+            ("patience", 1 if self.patience is None else self.patience, 1),
+        ):
+            if not value >= lowest:
+                raise InvalidParameterError(f"{name} must be at least {lowest}, but is {value}")
+        if not 0 <= self.dropout < 1:
+            raise InvalidParameterError(f"dropout must lie in [0, 1), but is {self.dropout:g}")
+        if self.engine not in ("own", "pyjuice"):
+            raise InvalidParameterError(
+                f'engine must be "own" or "pyjuice", but is {self.engine!r}'
+            )
+
+    def batches(self, data: Sequences) -> int:
+        return -(-len(data) // self.batch_size)
+
+    def step_size(self, step: int, steps: int) -> float:
+        size = float(self.schedule(step / steps))
+        if not 0 <= size <= 1:
+            raise InvalidParameterError(
+                f"step sizes must lie in [0, 1], but the schedule gave {size:g} at step {step} of "
+                f"{steps}"
+            )
+        return size
+
+    def settings(
+        self, data: Sequences, held_out: Sequences | None, start: Parameters
+    ) -> dict[str, Any]:
+        """The same for the same call, and different for most others."""
+        engine = {} if self.engine == "own" else {"engine": self.engine}
+        return {
+            **engine,
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "step_size": [round(float(self.schedule(k / 8)), 12) for k in range(8)],
+            "pseudocount": self.pseudocount,
+            "dropout": self.dropout,
+            "patience": self.patience,
+            "seed": self.seed,
+            "data": data.fingerprint(),
+            "held_out": None if held_out is None else held_out.fingerprint(),
+            "start": _sample_hash(start),
+        }
+
+
+def _sample_hash(parameters: Parameters) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in parameters.tensors().items():
+        flat = tensor.view(-1)
+        sample = flat[:: max(1, len(flat) // 4096)].cpu()
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(sample.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def batch_order(
+    num_sequences: int, batch_size: int, *, seed: int, epoch: int
+) -> tuple[Tensor, ...]:
+    """The numbers of the sequences of each batch of an epoch (from 0); nothing else decides."""
+    order = torch.randperm(num_sequences, generator=_generator(seed, epoch))
+    return tuple(order.split(batch_size))
+
+
+def _generator(*numbers: int) -> torch.Generator:
+    """A generator that depends on these numbers only."""
+    digest = hashlib.sha256(" ".join(map(str, numbers)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
+
+
+def _measure(
+    parameters: Parameters,
+    data: Sequences,
+    batch_size: int,
+    ending: tuple[int, ...],
+    processes: Processes,
+) -> float:
+    """Nats per token, over all processes."""
+    likelihood, tokens = 0.0, 0
+    for number, batch in enumerate(data.batches(batch_size)):
+        if number % processes.count == processes.rank:
+            lengths = lengths_of(batch, ending)
+            likelihood += float(parameters.log_likelihoods(batch, lengths).sum())
+            tokens += _num_tokens(batch, lengths)
+    likelihood, total = processes.total(likelihood, tokens)
+    return likelihood / max(1.0, total)
+
+
+def _num_tokens(batch: Tensor, lengths: Tensor | None) -> int:
+    observed = batch >= 0
+    if lengths is not None:
+        observed &= torch.arange(batch.shape[1], device=batch.device) < lengths.unsqueeze(1)
+    return int(observed.sum())
+
+
+@dataclass
+class _Run:
+    """One fit, from its start or from where it was interrupted."""
+
+    plan: _Plan
+    data: Sequences
+    held_out: Sequences | None
+    parameters: Parameters
+    folder: FitFolder | None
+    checkpoint_seconds: float
+    progress: Callable[[Progress], None] | None
+    state: FitState = field(default_factory=FitState)
+    best: dict[str, Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        self.processes = Processes(self.data.device)
+        self.ending = self.parameters.ending_tokens()
+        self.batches = self.plan.batches(self.data)
+        self.started = self.saved = self.ticked = time.monotonic()
+        self.walked = self.stepped = 0
+        self.size = 0.0
+        self.pyjuice: PyjuiceEM | None = None
+
+    def finish(self, keep_last: bool) -> FitResult[Any]:
+        """Do what is left to do."""
+        self._resume()
+        if self.plan.engine == "pyjuice" and not self.state.finished:
+            self.pyjuice = self._start_pyjuice()
+        while not self.state.finished:
+            self._epoch()
+        state, last = self.state, None
+        if self.held_out is not None:
+            if keep_last and state.best_epoch != state.epoch:
+                last = self.parameters.to_hmm()
+            self._restore_best()
+        return FitResult(
+            hmm=self.parameters.to_hmm(),
+            history=tuple(state.history),
+            best_epoch=state.best_epoch if self.held_out is not None else state.epoch,
+            stopped_early=state.epoch < self.plan.epochs,
+            steps=state.epoch * self.batches,
+            start_held_out=state.start_held_out,
+            last=last,
+        )
+
+    def _resume(self) -> None:
+        error: PcgcdError | None = None
+        found: FitState | None = None
+        try:
+            found = self.folder.load(self.parameters) if self.folder else None
+        except PcgcdError as problem:
+            error = problem
+        self.processes.total(0.0, error=error)
+        self.processes.agree(found.epoch * self.batches + found.batch if found else -1)
+        if self.folder is not None and self.processes.is_first:
+            self.folder.clean()
+        if found is not None:
+            self.state = found
+            return
+        self.state.finished = not self.plan.epochs
+        if self.held_out is not None:
+            self.state.start_held_out = self._measured()
+            self._keep_if_best(self.state.start_held_out)
+
+    def _start_pyjuice(self) -> PyjuiceEM:
+        if self.processes.count > 1:
+            raise InvalidParameterError(
+                f"pyjuice's EM runs in one process, but there are {self.processes.count}; take "
+                "engine='own'"
+            )
+        return PyjuiceEM(self.parameters, self.data.length, self.plan.pseudocount)
+
+    def _measured(self) -> float:
+        if self.held_out is None:
+            return math.nan
+        return _measure(
+            self.parameters, self.held_out, self.plan.batch_size, self.ending, self.processes
+        )
+
+    def _epoch(self) -> None:
+        """One pass over the data, or what is left of it."""
+        state = self.state
+        self.ticked = time.monotonic()
+        plan = self.plan
+        parts = batch_order(len(self.data), plan.batch_size, seed=plan.seed, epoch=state.epoch)
+        while state.batch < self.batches:
+            self._step(self.data.rows(parts[state.batch]))
+            now = time.monotonic()
+            state.seconds += now - self.ticked
+            self.ticked = now
+            self._report()
+            if state.batch < self.batches and now - self.saved >= self.checkpoint_seconds:
+                self._collect()
+                self._save()
+        self._end_epoch()
+
+    def _step(self, batch: Tensor) -> None:
+        """The E step of a batch, shared among the processes, and the M step."""
+        state, plan = self.state, self.plan
+        number = state.epoch * self.batches + state.batch
+        self.size = plan.step_size(number, plan.epochs * self.batches)
+        lengths = lengths_of(batch, self.ending)
+        if plan.dropout:
+            hidden = torch.rand(batch.shape, generator=_generator(plan.seed, number, 1))
+            batch = batch.masked_fill((hidden < plan.dropout).to(batch.device), -1)
+        num_tokens = _num_tokens(batch, lengths)
+        if self.pyjuice is not None:
+            state.log_likelihood += self.pyjuice.step(batch, self.size)
+        else:
+            state.log_likelihood += self._own_step(batch, lengths)
+        state.tokens += num_tokens
+        self.walked += num_tokens
+        self.stepped += 1
+        state.batch += 1
+
+    def _own_step(self, batch: Tensor, lengths: Tensor | None) -> float:
+        """The step of this library; returns the log-likelihood of the batch before it."""
+        tokens = torch.unique(batch)
+        tokens = tokens[tokens >= 0]
+        own = slice(self.processes.rank, None, self.processes.count)
+        error: PcgcdError | None = None
+        counts: Counts | None = None
+        try:
+            part = None if lengths is None else lengths[own]
+            counts = self.parameters.counts(batch[own], tokens, part)
+        except PcgcdError as problem:
+            error = problem
+        counts = self.processes.sum_counts(counts, error)
+        self.parameters.update(counts, self.size, self.plan.pseudocount)
+        return counts.log_likelihood
+
+    def _end_epoch(self) -> None:
+        state, plan = self.state, self.plan
+        self._collect()
+        self.parameters.write_out()
+        held_out = None if self.held_out is None else self._measured()
+        seconds = state.seconds + time.monotonic() - self.ticked
+        train = state.log_likelihood / max(1, state.tokens)
+        state.epoch += 1
+        state.history.append(Epoch(state.epoch, self.size, train, held_out, round(seconds, 3)))
+        if held_out is not None:
+            self._keep_if_best(held_out)
+        tired = plan.patience is not None and state.epoch - state.best_epoch >= plan.patience
+        state.finished = state.epoch >= plan.epochs or (held_out is not None and tired)
+        state.batch, state.tokens, state.log_likelihood, state.seconds = 0, 0, 0.0, 0.0
+        self._save()
+
+    def _keep_if_best(self, held_out: float) -> None:
+        state = self.state
+        if state.best is not None and not held_out > state.best:
+            return
+        state.best, state.best_epoch = held_out, state.epoch
+        if self.folder is None:
+            self.best = {name: part.clone() for name, part in self.parameters.tensors().items()}
+        elif self.processes.is_first:
+            self.folder.save_best(self.parameters)
+
+    def _restore_best(self) -> None:
+        self.processes.wait()
+        if self.folder is not None:
+            self.folder.load_best(self.parameters)
+        elif self.best is not None:
+            self.parameters.assign(self.best)
+            self.best = None
+
+    def _collect(self) -> None:
+        """The parameters as they are, where the engine has its own."""
+        if self.pyjuice is not None:
+            self.pyjuice.write_to(self.parameters)
+
+    def _save(self) -> None:
+        if self.folder is not None and self.processes.is_first:
+            self.folder.save(self.state, self.parameters)
+        self.saved = time.monotonic()
+
+    def _report(self) -> None:
+        if self.progress is None or not self.processes.is_first:
+            return
+        state, spent = self.state, time.monotonic() - self.started
+        left = self.plan.epochs * self.batches - state.epoch * self.batches - state.batch
+        self.progress(
+            Progress(
+                epoch=state.epoch + 1,
+                epochs=self.plan.epochs,
+                batch=state.batch,
+                batches=self.batches,
+                step_size=self.size,
+                train=state.log_likelihood / max(1, state.tokens),
+                tokens_per_second=self.walked / max(spent, 1e-9),
+                seconds_left=left * spent / max(1, self.stepped),
+            )
+        )

@@ -1,0 +1,124 @@
+"""A fit under way, on disk: what is needed to go on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from pcgcd.errors import CheckpointError
+from pcgcd.hmm.files.tensor_files import read_tensors, remove_leftovers, write_tensors
+from pcgcd.learning.em.fit_result import Epoch
+from pcgcd.learning.em.parameters import Parameters
+
+__all__ = ["FitFolder", "FitState"]
+
+_FORMAT = "pcgcd fit 1"
+
+
+@dataclass
+class FitState:
+    """Where a fit is; together with the parameters, all that it depends on.
+
+    The order of batches and what is dropped are functions of the seed and these numbers.
+
+    Attributes:
+        epoch: Epochs that are done.
+        batch: Batches of the next epoch that are done.
+        log_likelihood: Of these batches.
+        tokens: Of these batches.
+        seconds: That these batches took.
+        history: The epochs that are done.
+        best_epoch: The one with the highest held-out likelihood so far, 0 for the start.
+        best: That likelihood.
+        start_held_out: Held-out likelihood before the first step.
+        finished: Whether there is nothing left to do.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    log_likelihood: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+    history: list[Epoch] = field(default_factory=list)
+    best_epoch: int = 0
+    best: float | None = None
+    start_held_out: float | None = None
+    finished: bool = False
+
+
+class FitFolder:
+    """The files of one fit: ``state.safetensors`` and ``best.safetensors``."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        """Name the folder, and the settings that make the fit what it is."""
+        self.folder, self.settings = folder, settings
+        self._state, self._best = folder / "state.safetensors", folder / "best.safetensors"
+
+    def clean(self) -> None:
+        """Remove what interrupted writes left behind."""
+        remove_leftovers(self._state)
+        remove_leftovers(self._best)
+
+    def save(self, state: FitState, parameters: Parameters) -> None:
+        """Write parameters and state in one file."""
+        written = {"format": _FORMAT, "settings": self.settings, "state": asdict(state)}
+        write_tensors(self._state, parameters.tensors(), {"fit": json.dumps(written)})
+
+    def load(self, parameters: Parameters) -> FitState | None:
+        """Read parameters and state; None if there is nothing yet.
+
+        Raises:
+            CheckpointError: The folder belongs to another fit, or the file is damaged.
+        """
+        if not self._state.exists():
+            return None
+        tensors, metadata = read_tensors(self._state)
+        try:
+            written = json.loads(metadata["fit"])
+            if written["format"] != _FORMAT:
+                raise KeyError(written["format"])
+            settings, values = written["settings"], written["state"]
+            history = [Epoch(**entry) for entry in values.pop("history")]
+            state = FitState(**values, history=history)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{self._state.name} is not the state of a fit ({error!r}); give another "
+                "checkpoint_dir"
+            ) from error
+        differing = sorted(
+            name
+            for name in settings.keys() | self.settings.keys()
+            if settings.get(name) != self.settings.get(name)
+        )
+        if differing:
+            shown = ", ".join(
+                f"{name} (there {settings.get(name)}, here {self.settings.get(name)})"
+                for name in differing
+            )
+            raise CheckpointError(
+                f"the checkpoint_dir holds a fit with other settings: {shown}; give another "
+                "folder, or the same settings to resume it"
+            )
+        _assign(parameters, tensors, self._state)
+        return state
+
+    def save_best(self, parameters: Parameters) -> None:
+        """Write the parameters of the best epoch so far."""
+        write_tensors(self._best, parameters.tensors())
+
+    def load_best(self, parameters: Parameters) -> None:
+        """Read the parameters of the best epoch."""
+        _assign(parameters, read_tensors(self._best)[0], self._best)
+
+
+def _assign(parameters: Parameters, tensors: dict[str, Tensor], path: Path) -> None:
+    expected = {name: (own.shape, own.dtype) for name, own in parameters.tensors().items()}
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()} != expected:
+        raise CheckpointError(
+            f"{path.name} holds other tensors than this model has; give another checkpoint_dir"
+        )
+    parameters.assign(tensors)
