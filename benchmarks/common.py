@@ -14,7 +14,6 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -131,13 +130,10 @@ def machine() -> dict[str, Any]:
 
 def write_json(value: Any, path: Path) -> Path:
     """Write as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".json")
-    with os.fdopen(handle, "w") as file:
-        file.write(json.dumps(value, indent=2) + "\n")
-    temporary = Path(name)
-    temporary.chmod(0o644)
-    return temporary.replace(path)
+    from pcgcd.basics.files import write_text
+
+    write_text(path, json.dumps(value, indent=2) + "\n")
+    return path
 
 
 def rounded(value: Any, digits: int = 4) -> Any:

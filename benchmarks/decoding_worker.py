@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from common import THREADS, extra_memory
@@ -15,8 +15,8 @@ from decoding_workload import BUDGET, ESS_THRESHOLD, StandIn, load
 from product_worker import random_hmm
 
 from pcgcd.decoding import SMC
-from pcgcd.decoding.requests import choose_potential, choose_proposal
-from pcgcd.decoding.smc import Task
+from pcgcd.decoding.requests import choose
+from pcgcd.decoding.targets import Target
 from pcgcd.lm import LanguageModel, LMSession
 
 METHODS = ("unconstrained", "lcd", "gcd", "pgcd")
@@ -91,6 +91,14 @@ class StandInLM(LanguageModel):
         return self.stand_in.rows[places]
 
 
+class Task(NamedTuple):
+    """What to generate."""
+
+    prompt: tuple[int, ...]
+    automaton: Any
+    budget: int
+
+
 def run(
     lm: Watched,
     task: Task,
@@ -100,13 +108,11 @@ def run(
     resampling: str | None = "systematic",
 ) -> list[dict[str, Any]]:
     """One generation, step by step."""
+    plan = choose(method, w=0.5)
+    target = Target(task.automaton, hmm)
+    start = target.engine(task.prompt, guided=plan.needs_guide).start([task.budget])
     steps = SMC(particles, resampling, ESS_THRESHOLD).steps(
-        lm,
-        [task],
-        choose_proposal(method, 0.5),
-        choose_potential(None, method),
-        hmm=hmm if method == "pgcd" else None,
-        seed=0,
+        lm, [task.prompt], start, plan.proposal, plan.potential, seed=0
     )
     lm.clock.read()
     lm.distinct.clear()

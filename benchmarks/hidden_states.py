@@ -28,10 +28,10 @@ from pcgcd.hmm import HMM
 from pcgcd.learning import fit, initialise
 from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood
 from pcgcd.learning.distillation.prompts import read_prompts
-from pcgcd.learning.distillation.report import compare
 from pcgcd.learning.distillation.shards import SampleSet
 from pcgcd.learning.distillation.smoothing import predictions, smooth
 from pcgcd.learning.em.fit import log_likelihood_per_token
+from pcgcd.learning.report import compare
 from pcgcd.lm import default_model
 
 NAME = "hidden_states"

@@ -18,7 +18,7 @@ from product_build import Size, random_automaton
 from product_workload import LENGTH, constraint, read_vocabulary, texts
 
 from pcgcd import HMM, FiniteAutomaton, Vocabulary
-from pcgcd.engine import ProductEngine, ProductState, start_batch
+from pcgcd.engine import ChainEngine, ChainState, start_batch
 
 MOST_PRINTED = 4
 TESTS = Path(__file__).resolve().parent.parent / "tests" / "engine"
@@ -96,10 +96,10 @@ def measure_constraint(
         "classes": fa.labels.num_classes,
         "steps": len(words[0]),
     }
-    ProductEngine(hmm, fa).prepare(3)  # compile, and copy the emission
+    ChainEngine(hmm, fa).prepare(3)  # compile, and copy the emission
 
-    def prepared() -> ProductEngine:
-        fresh = ProductEngine(hmm, fa)
+    def prepared() -> ChainEngine:
+        fresh = ChainEngine(hmm, fa)
         fresh.prepare(LENGTH)
         return fresh
 
@@ -114,7 +114,7 @@ def measure_constraint(
 
 
 def ours_along(
-    engine: ProductEngine, fa: FiniteAutomaton, words: list[list[int]], repeats: int
+    engine: ChainEngine, fa: FiniteAutomaton, words: list[list[int]], repeats: int
 ) -> dict[str, Any]:
     """One step (advance and score) at each place of the texts."""
     state = engine.start([LENGTH] * len(words))
@@ -122,7 +122,7 @@ def ours_along(
     found, allowed = [], []
     for chosen in zip(*words):
 
-        def step(state: ProductState = state, chosen: Any = chosen) -> Any:
+        def step(state: ChainState = state, chosen: Any = chosen) -> Any:
             after = state.advance(chosen)
             return after.next_tokens()
 
@@ -140,10 +140,10 @@ def ours_along(
 
 
 def floor_along(
-    engine: ProductEngine, fa: FiniteAutomaton, word: list[int], repeats: int
+    engine: ChainEngine, fa: FiniteAutomaton, word: list[int], repeats: int
 ) -> dict[str, Any]:
     """One pass over the allowed rows of the emission, at each place of a text."""
-    read = one_pass(engine.model.rows.numpy())
+    read = one_pass(engine.guide.rows.numpy())
     state = engine.start([LENGTH])
     found, allowed = [], []
     for token in word:
@@ -206,7 +206,7 @@ def check(algorithm: Any, betas: list[torch.Tensor], hmm: HMM, fa: Any, token: i
     if not float(algorithm.gamma) > 0:
         return None
     joint = algorithm.scores(algorithm.forward(algorithm.first(), token), betas[1])
-    state = ProductEngine.of(hmm, fa).start([LENGTH]).advance([token])
+    state = ChainEngine.of(hmm, fa).start([LENGTH]).advance([token])
     found = state.next_tokens().dense(hmm.vocab_size)[0].exp()
     return float((found - joint / joint.sum()).abs().max())
 
@@ -220,10 +220,10 @@ def measure_growth(
     """The backward pass, and a step of particles in different states, at one size."""
     size = Size(length, hidden, vocab, states, 4 * states, 60, 80)
     hmm, fa = random_hmm(hidden, vocab), random_automaton(size)
-    ProductEngine(hmm, fa).prepare(fa.shortest_length() or 1)
+    ChainEngine(hmm, fa).prepare(fa.shortest_length() or 1)
 
-    def prepared() -> ProductEngine:
-        fresh = ProductEngine(hmm, fa)
+    def prepared() -> ChainEngine:
+        fresh = ChainEngine(hmm, fa)
         fresh.prepare(length)
         return fresh
 
@@ -237,7 +237,7 @@ def measure_growth(
         column = torch.multinomial(scored.log_weights.exp(), 1, generator=generator).squeeze(1)
         chosen = scored.token(column)
 
-        def step(state: ProductState = state, chosen: Any = chosen) -> Any:
+        def step(state: ChainState = state, chosen: Any = chosen) -> Any:
             return state.advance(chosen).next_tokens()
 
         found.append(clock(step, repeats))

@@ -17,6 +17,7 @@ from pcgcd.circuits import (
     is_compatible,
     mixture,
 )
+from pcgcd.engine import PrefixState, compile_circuit
 from pcgcd.errors import PcgcdError
 from pcgcd.hmm import HMM, MonarchHMM, default_hmm
 
@@ -34,9 +35,11 @@ __all__ = [
     "Generator",
     "MonarchHMM",
     "PcgcdError",
+    "PrefixState",
     "Request",
     "Vocabulary",
     "circuit_product",
+    "compile_circuit",
     "condition",
     "default_hmm",
     "default_model",

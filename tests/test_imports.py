@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import pcgcd
 
 ROOT = Path(pcgcd.__file__).parent
@@ -14,9 +16,11 @@ ROOT = Path(pcgcd.__file__).parent
 # From the bottom up; what stands in one row does not import each other.
 LEVELS = [
     ["errors"],
+    ["basics"],
     ["circuits"],
     ["automata", "hmm"],
-    ["constraints", "engine", "lm"],
+    ["constraints", "engine"],
+    ["lm"],
     ["decoding"],
     ["integrations"],
     ["testing", "viz"],
@@ -62,6 +66,29 @@ def test_imports_point_down_only() -> None:
             if other not in LEVEL:  # a name of the package itself, such as HMM
                 other = _home(other)
             assert LEVEL[other] < LEVEL[own], f"{path.relative_to(ROOT)} imports {other}"
+
+
+# What SMC is made of: it knows language models, proposals, potentials and prefix states, nothing of
+# the automata, engines and HMMs behind them.
+THIN = ("smc", "population", "next_step", "proposals", "potentials", "resampling", "randomness")
+KNOWN = (
+    "pcgcd.decoding.",
+    "pcgcd.lm",
+    "pcgcd.errors",
+    "pcgcd.engine.state",
+    "pcgcd.engine.candidates",
+)
+
+
+@pytest.mark.parametrize("name", THIN)
+def test_smc_is_thin(name: str) -> None:
+    path = ROOT / "decoding" / f"{name}.py"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pcgcd"):
+            module = str(node.module)
+            assert module.startswith(KNOWN), f"decoding/{name}.py imports {module}"
+            if module.startswith("pcgcd.decoding."):
+                assert module.removeprefix("pcgcd.decoding.") in (*THIN, "contracts", "transforms")
 
 
 def _home(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -12,14 +13,17 @@ from torch import Tensor
 
 from pcgcd import HMM, FiniteAutomaton
 from pcgcd.circuits import (
+    PLAIN,
     BestPath,
     Circuit,
     CircuitLike,
     Dense,
+    Identity,
     Incidence,
     InputLayer,
     Operator,
     ProductLayer,
+    RowwiseKronecker,
     SumLayer,
 )
 from pcgcd.circuits.semirings import (
@@ -341,6 +345,92 @@ def test_broken_semirings_break_a_law(
     getattr(semiring_suite(intact), f"test_{law}")(dtype)
     with pytest.raises(AssertionError):
         getattr(semiring_suite(broken), f"test_{law}")(dtype)
+
+
+# -- operators that implement what they must, and no more -------------------------------------
+
+
+class Pair(NamedTuple):
+    """Two operators with a name for each, as an attribute may be."""
+
+    first: Operator
+    second: Operator
+
+
+class Minimal(Operator):
+    """``scale * (first + permuted second)``: a tensor, an index, and operators in a tuple."""
+
+    def __init__(self, scale: Tensor, order: Tensor, pair: Pair) -> None:
+        self.scale, self.order, self.pair = scale, order, pair
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.pair.first.shape
+
+    def matvec(self, x, semiring=PLAIN):
+        second = semiring.gather(self.pair.second.matvec(x, semiring), self.order)
+        total = semiring.add(self.pair.first.matvec(x, semiring), second)
+        return semiring.mul(total, semiring.lift(self.scale))
+
+    def rmatvec(self, x, semiring=PLAIN):
+        x = semiring.mul(x, semiring.lift(self.scale))
+        permuted = semiring.scatter(x, self.order, len(self.order))
+        second = self.pair.second.rmatvec(permuted, semiring)
+        return semiring.add(self.pair.first.rmatvec(x, semiring), second)
+
+
+class TestMinimalOperator(OperatorLaws):
+    def create_operator(self, dtype: torch.dtype) -> Operator:
+        one, two = (torch.rand(3, 4, generator=seeded(seed), dtype=dtype) for seed in (0, 1))
+        one[1], two[:, 2] = 0, 0
+        scale = torch.tensor([0.5, 1.5, 2.0], dtype=dtype)
+        return Minimal(scale, torch.tensor([2, 0, 1]), Pair(Dense(one), Dense(two)))
+
+    def dense_operator(self, operator: Operator) -> Tensor:
+        assert isinstance(operator, Minimal)
+        one, two = (part.weights for part in operator.pair)
+        return operator.scale[:, None] * (one + two[operator.order])
+
+    def heaviest_terms(self, operator: Operator) -> Tensor:
+        assert isinstance(operator, Minimal)
+        one, two = (part.weights for part in operator.pair)
+        return operator.scale[:, None] * torch.maximum(one, two[operator.order])
+
+
+def test_type_device_gradient_and_moving_follow_from_the_attributes() -> None:
+    operator = TestMinimalOperator().create_operator(F32)
+    assert operator.parts == (operator.pair.first, operator.pair.second)
+    assert [id(t) for t in operator.tensors] == [id(operator.scale), id(operator.order)]
+    assert (operator.dtype, operator.device) == (F32, torch.device("cpu"))
+    assert not operator.requires_grad
+    operator.pair.second.weights.requires_grad_()
+    assert operator.requires_grad
+    moved = operator.to(dtype=F64)
+    assert moved.scale.dtype == moved.pair.first.weights.dtype == F64
+    assert moved.order.dtype == torch.int64
+    assert isinstance(moved.pair, Pair)
+    assert operator.to("meta").pair.second.device == operator.to("meta").order.device
+    assert operator.to("meta").device == torch.device("meta")
+    mixed = Minimal(operator.scale.double(), operator.order, operator.pair)
+    assert mixed.dtype == F64, "the widest type"
+    assert Identity(3).to("meta", F64) == Identity(3)
+
+
+def test_what_was_cached_is_not_moved() -> None:
+    left, right = Dense(torch.rand(2, 5)), Dense(torch.rand(3, 5))
+    product = RowwiseKronecker(left, right)
+    before = product.total(REAL).mantissa
+    moved = product.to(dtype=F64)
+    assert moved.total(REAL.with_dtype(F64)).mantissa.dtype == F64
+    assert product.total(REAL).mantissa is before
+
+
+@pytest.mark.parametrize("missing", ["shape", "matvec", "rmatvec"])
+def test_an_operator_without_a_member_cannot_be_made(missing: str) -> None:
+    members = {name: getattr(Minimal, name) for name in ("shape", "matvec", "rmatvec")}
+    del members[missing]
+    with pytest.raises(TypeError, match=rf"abstract.*{missing}"):
+        type("Lacking", (Operator,), members)()
 
 
 # -- circuits ---------------------------------------------------------------------------------

@@ -11,15 +11,26 @@ from pcgcd.automata.labels import Labels
 if TYPE_CHECKING:
     from pcgcd.automata.expressions.compilation import compile_expression
     from pcgcd.automata.lifting import lift
+    from pcgcd.automata.preferences import length_preference, preferring
     from pcgcd.automata.vocabulary import Vocabulary
 
-__all__ = ["FiniteAutomaton", "Labels", "Vocabulary", "compile_expression", "lift"]
+__all__ = [
+    "FiniteAutomaton",
+    "Labels",
+    "Vocabulary",
+    "compile_expression",
+    "length_preference",
+    "lift",
+    "preferring",
+]
 
 # These need numba, which takes a second to import.
 _LATER = {
     "Vocabulary": "vocabulary",
     "compile_expression": "expressions.compilation",
+    "length_preference": "preferences",
     "lift": "lifting",
+    "preferring": "preferences",
 }
 
 

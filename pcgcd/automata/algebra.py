@@ -1,7 +1,9 @@
 """Operations on the languages of automata, over any vocabulary.
 
 These are also methods of :class:`pcgcd.FiniteAutomaton`. Its ``*`` and ``+`` are something else:
-they multiply and add circuits, that is, numbers of paths.
+they multiply and add circuits, that is, numbers of paths. Union and intersection add and multiply
+these too, and weights; reversal and trimming change neither. The other operations are about words
+only, and refuse automata with weights.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.empty_moves import assemble, orders
+from pcgcd.automata.empty_moves import assemble, orders, side_by_side
 from pcgcd.automata.graphs import Graph, too_large
 from pcgcd.automata.kernels.jit import Indices
 from pcgcd.automata.limits import STATE_LIMIT
-from pcgcd.automata.products import complete, intersect, with_common_classes
+from pcgcd.automata.products import complete, path_product, with_common_classes
+from pcgcd.automata.weights import language_only
 from pcgcd.errors import InvalidParameterError
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "reverse",
     "shuffle",
     "star",
+    "support",
     "trim",
     "union",
 ]
@@ -43,11 +47,8 @@ __all__ = [
 _NONE: Indices = np.empty(0, dtype=np.int64)
 
 
-def _graphs(automata: Sequence[FiniteAutomaton]) -> list[Graph]:
-    if not automata:
-        raise InvalidParameterError(
-            "give at least one automaton; without one the vocabulary is unknown"
-        )
+def _graphs(operation: str, automata: Sequence[FiniteAutomaton]) -> list[Graph]:
+    language_only(operation, *automata)
     return with_common_classes([Graph.of(fa) for fa in automata])
 
 
@@ -69,16 +70,13 @@ def _moves(source: Indices | int, target: Indices | int) -> tuple[Indices, Indic
 
 
 def union(*automata: FiniteAutomaton) -> FiniteAutomaton:
-    """The words of any of the automata."""
-    graphs = _graphs(automata)
-    initial, accepting, _ = _starts(graphs)
-    whole = assemble(graphs, [], 0, np.concatenate(initial), np.concatenate(accepting))
-    return whole.numbered().automaton()
+    """The words of any of the automata: their paths, and so their weights, are added."""
+    return side_by_side([Graph.of(fa) for fa in automata]).trimmed().numbered().automaton()
 
 
 def concatenate(*automata: FiniteAutomaton) -> FiniteAutomaton:
     """A word of the first, then one of the second, and so on; linear in all of them together."""
-    graphs = _graphs(automata)
+    graphs = _graphs("concatenate", automata)
     initial, accepting, count = _starts(graphs)
     between = count + np.arange(len(graphs) - 1)
     moves = []
@@ -114,7 +112,7 @@ def repeat(
         raise too_large(
             f"{copies:,} copies of {fa.num_states:,} states", state_limit, f"{needed:,}"
         )
-    graphs = [Graph.of(fa)] * copies
+    graphs = _graphs("repeat", [fa]) * copies
     initial, accepting, count = _starts(graphs)
     # State i of these is passed before copy i, the last one after the last copy.
     between = count + np.arange(copies + 1)
@@ -139,17 +137,16 @@ def reverse(fa: FiniteAutomaton) -> FiniteAutomaton:
 
 
 def intersection(*automata: FiniteAutomaton, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-    """The words that all of the automata accept; deterministic if all are."""
-    result, *others = sorted(_graphs(automata), key=lambda graph: graph.num_states)
-    result = result.trimmed()
-    for other in others:
-        result = intersect(result, other, state_limit).trimmed()
-    return result.numbered().automaton()
+    """The words that all of the automata accept; see :func:`pcgcd.automata.products.path_product`.
+
+    The numbers of accepting paths of a word, and so its weights, are multiplied.
+    """
+    return path_product(automata, state_limit=state_limit)
 
 
 def complement(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
     """Every other word over the vocabulary, as a minimal deterministic automaton."""
-    total = complete(_minimal(fa, state_limit))
+    total = complete(_minimal("complement", fa, state_limit))
     return total.with_accepting(~total.accepting).trimmed().refined().numbered().automaton()
 
 
@@ -163,8 +160,8 @@ def difference(
 # -- the same words from another automaton ----------------------------------------------------
 
 
-def _deterministic(fa: FiniteAutomaton, state_limit: int) -> Graph:
-    graph = Graph.of(fa).trimmed()
+def _deterministic(operation: str, fa: FiniteAutomaton, state_limit: int) -> Graph:
+    graph = _graphs(operation, [fa])[0].trimmed()
     result = graph.determinized(state_limit)
     if result is None:
         raise too_large(
@@ -173,23 +170,28 @@ def _deterministic(fa: FiniteAutomaton, state_limit: int) -> Graph:
     return result
 
 
-def _minimal(fa: FiniteAutomaton, state_limit: int) -> Graph:
-    return _deterministic(fa, state_limit).trimmed().refined()
+def _minimal(operation: str, fa: FiniteAutomaton, state_limit: int) -> Graph:
+    return _deterministic(operation, fa, state_limit).trimmed().refined()
 
 
 def determinize(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
     """A deterministic automaton, by the subset construction."""
-    return _deterministic(fa, state_limit).numbered().automaton()
+    return _deterministic("determinize", fa, state_limit).numbered().automaton()
 
 
 def minimize(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
     """The smallest deterministic automaton; the same arrays for every automaton of a language."""
-    return _minimal(fa, state_limit).numbered().automaton()
+    return _minimal("minimize", fa, state_limit).numbered().automaton()
 
 
 def reduce(fa: FiniteAutomaton) -> FiniteAutomaton:
     """A smaller automaton by bisimulation, forward and backward. It may keep its choices."""
-    return Graph.of(fa).reduced().numbered().automaton()
+    return _graphs("reduce", [fa])[0].reduced().numbered().automaton()
+
+
+def support(fa: FiniteAutomaton) -> FiniteAutomaton:
+    """The same words without weights."""
+    return replace(Graph.of(fa), weight=None).automaton() if fa.is_weighted else fa
 
 
 def trim(fa: FiniteAutomaton) -> FiniteAutomaton:
@@ -204,7 +206,7 @@ def shuffle(
     left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> FiniteAutomaton:
     """A word of each, their tokens interleaved in any way."""
-    a, b = (graph.trimmed() for graph in _graphs([left, right]))
+    a, b = (graph.trimmed() for graph in _graphs("shuffle", [left, right]))
     count = a.num_states * b.num_states
     if count > state_limit:
         raise too_large("the shuffle of the automata", state_limit, f"{count:,}")
@@ -256,7 +258,7 @@ def any_order(
             f"required has {len(flags)} entries for {len(members)} members; give one for each"
         )
     between = [] if separator is None else [separator]
-    graphs = [graph.reduced() for graph in _graphs([*members, *between])]
+    graphs = [graph.reduced() for graph in _graphs("any_order", [*members, *between])]
     half = 1 << (len(members) - 1)
     needed = half * (
         sum(g.num_states * (1 + (i == len(members))) for i, g in enumerate(graphs)) + 4
@@ -293,7 +295,7 @@ def any_order(
 
 def is_empty(fa: FiniteAutomaton) -> bool:
     """Whether no word is accepted."""
-    return not Graph.of(fa).trimmed().accepting.any()
+    return fa.is_empty()
 
 
 def is_universal(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> bool:
@@ -305,7 +307,7 @@ def is_equivalent(
     left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> bool:
     """Whether both accept the same words: whether their minimal automata are the same."""
-    _graphs([left, right])
+    _graphs("is_equivalent", [left, right])
     a, b = minimize(left, state_limit=state_limit), minimize(right, state_limit=state_limit)
     pairs = [
         (a.source, b.source),

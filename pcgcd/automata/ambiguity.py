@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pcgcd.automata.arrays import Indices
 from pcgcd.errors import AutomatonTooLargeError
 
 if TYPE_CHECKING:
     from pcgcd.automata.automaton import FiniteAutomaton
 
 __all__ = ["is_deterministic", "is_unambiguous"]
-
-Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _PAIR_LIMIT = 100_000_000
 _CHUNK = 4_000_000
@@ -43,10 +42,10 @@ def is_deterministic(fa: FiniteAutomaton) -> bool:
 def is_unambiguous(fa: FiniteAutomaton) -> bool:
     """Whether no string has two accepting paths.
 
-    Two different accepting paths of one string pass, at some step, through two different states.
-    So the automaton is ambiguous exactly if, in its product with itself, a pair (p, q) with p != q
-    lies on a way from a pair of initial states to a pair of accepting ones. That takes
-    O(E^2) steps at most.
+    Edges between the same two states share no token, so two different accepting paths of one
+    string pass, at some step, through two different states. Hence the automaton is ambiguous
+    exactly if, in its product with itself, a pair (p, q) with p != q lies on a way from a pair of
+    initial states to a pair of accepting ones. That takes O(E^2) steps at most.
 
     Raises:
         AutomatonTooLargeError: More than 10^8 pairs of states would have to be visited.

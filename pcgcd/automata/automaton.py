@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pcgcd.automata import ambiguity
+from pcgcd.automata.arrays import Indices, Mask, Weights, frozen, indicator, state_array
+from pcgcd.automata.edge_index import EdgeIndex
+from pcgcd.automata.edge_lists import read_edges
 from pcgcd.automata.labels import Labels
-from pcgcd.automata.limits import STATE_LIMIT
+from pcgcd.automata.limits import NEVER, STATE_LIMIT
 from pcgcd.automata.masks.methods import Masking
 from pcgcd.automata.running import Runner
 from pcgcd.circuits import (
@@ -21,23 +24,16 @@ from pcgcd.circuits import (
     ChainOperators,
     Composition,
     Diagonal,
+    Identity,
     Incidence,
     LabelSets,
     Operator,
+    compose,
 )
 from pcgcd.circuits.tables import table_html
-from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
+from pcgcd.errors import InvalidParameterError
 
 __all__ = ["FiniteAutomaton"]
-
-Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
-
-
-def _frozen(array: Any, dtype: Any) -> Any:
-    result = np.array(array, dtype=dtype)
-    result.flags.writeable = False
-    return result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +42,10 @@ class FiniteAutomaton(Masking, Chain):
 
     As a circuit its value on a string is the number of accepting paths (Thm 4.3): zero or one
     where the automaton is unambiguous. Between two states there is at most one edge.
+
+    Edges may carry weights. Then the value is the sum, over the accepting paths, of the product of
+    their weights: a soft constraint. Between two states there is at most one edge for each weight,
+    and these edges share no token. A word is accepted if its weight is positive.
 
     Use :meth:`from_edges` to make one.
 
@@ -57,6 +57,7 @@ class FiniteAutomaton(Masking, Chain):
         labels: The distinct token sets, through classes of equivalent tokens.
         initial_mask: Which states are initial, (S,).
         accepting_mask: Which states are accepting, (S,).
+        weight: The weight of each edge, (E,), positive; None: all are one.
 
     >>> fa = FiniteAutomaton.from_edges(
     ...     num_states=2,
@@ -81,7 +82,9 @@ class FiniteAutomaton(Masking, Chain):
     labels: Labels
     initial_mask: Mask
     accepting_mask: Mask
+    weight: Weights | None = None
     _device: torch.device = field(default=torch.device("cpu"))
+    _dtype: torch.dtype | None = None
 
     # -- making one ---------------------------------------------------------------------------
 
@@ -94,10 +97,13 @@ class FiniteAutomaton(Masking, Chain):
         initial: int | Iterable[int],
         accepting: Iterable[int],
         edges: Iterable[tuple[int, int, Iterable[int]]],
+        weights: Iterable[float] | None = None,
     ) -> FiniteAutomaton:
         """An automaton from (source, target, tokens) triples.
 
-        Edges between the same two states are joined; edges without tokens are dropped.
+        Edges between the same two states are joined, of a weighted automaton those with the same
+        weight; edges without tokens, or with weight zero, are dropped. Where weighted edges between
+        two states share tokens, the weights of these tokens are added.
 
         Args:
             num_states: States are numbered 0..num_states-1.
@@ -105,45 +111,51 @@ class FiniteAutomaton(Masking, Chain):
             initial: The initial state, or several.
             accepting: The accepting states.
             edges: The edges, in the order that the edges of the automaton will have.
+            weights: The weights of a weighted automaton, one for each of the edges.
+
+        >>> soft = FiniteAutomaton.from_edges(
+        ...     num_states=1,
+        ...     vocab_size=2,
+        ...     initial=0,
+        ...     accepting=[0],
+        ...     edges=[(0, 0, {0, 1}), (0, 0, {1})],
+        ...     weights=[0.5, 1.5],
+        ... )
+        >>> soft.log_value(torch.tensor([[0, 0], [0, 1], [1, 1]])).exp()
+        tensor([0.2500, 1.0000, 4.0000])
         """
         if num_states < 1 or vocab_size < 1:
             raise InvalidParameterError(
                 f"an automaton needs at least one state and one token, but num_states={num_states} "
                 f"and vocab_size={vocab_size}"
             )
-        starts = [initial] if isinstance(initial, int | np.integer) else list(initial)
-        token_sets: dict[tuple[int, int], list[Indices]] = {}
-        for source, target, tokens in edges:
-            members = _token_array(tokens, vocab_size)
-            if len(members):
-                token_sets.setdefault((int(source), int(target)), []).append(members)
-        pairs = np.array(list(token_sets), dtype=np.int64).reshape(-1, 2)
-        for name, states in (
-            ("initial", starts),
-            ("accepting", list(accepting)),
-            ("edge", pairs.ravel()),
-        ):
-            _check_states(name, states, num_states)
-        merged = [
-            sets[0] if len(sets) == 1 else np.unique(np.concatenate(sets))
-            for sets in token_sets.values()
-        ]
-        label, labels = Labels.from_token_sets(merged, vocab_size)
+        starts = initial if isinstance(initial, Iterable) else [initial]
+        pairs, label, labels, weight = read_edges(num_states, vocab_size, edges, weights)
         return cls(
             num_states=num_states,
-            source=_frozen(pairs[:, 0], np.int64),
-            target=_frozen(pairs[:, 1], np.int64),
-            label=_frozen(label, np.int64),
+            source=frozen(pairs[:, 0]),
+            target=frozen(pairs[:, 1]),
+            label=frozen(label),
             labels=labels,
-            initial_mask=_mask(starts, num_states),
-            accepting_mask=_mask(list(accepting), num_states),
+            initial_mask=indicator(state_array("initial", starts, num_states), num_states),
+            accepting_mask=indicator(state_array("accepting", accepting, num_states), num_states),
+            weight=None if weight is None else frozen(weight),
         )
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> FiniteAutomaton:
-        """The same automaton with its circuit on another device (its weights have no type)."""
-        return self if device is None else replace(self, _device=torch.device(device))
+        """The same automaton with its circuit on another device.
+
+        The type is that of the weights in the circuit, which otherwise are of torch's default type;
+        :attr:`weight` stays what it is. Zeros and ones have no type.
+        """
+        changes: dict[str, Any] = {}
+        if device is not None:
+            changes["_device"] = torch.device(device)
+        if dtype is not None and self.is_weighted:
+            changes["_dtype"] = dtype
+        return replace(self, **changes) if changes else self
 
     # -- the paper's tensors (Def. 3.2) -------------------------------------------------------
 
@@ -198,15 +210,18 @@ class FiniteAutomaton(Masking, Chain):
     def edge_hmm(self) -> ChainOperators:
         """The HMM on edges that the automaton induces (Def. 4.2), with unnormalised weights.
 
-        A_f = T_in T_out stays factored, pi_f and f are lifted to edges.
+        A_f = T_in T_out stays factored, pi_f and f are lifted to edges. An edge's weight is paid on
+        entering it, so that the emission is of zeros and ones.
         """
         if not self.num_edges:
             return self._with_an_impossible_edge().edge_hmm
         starts = np.flatnonzero(self.initial_mask[self.source])
         columns = self._tensor(starts)
         return ChainOperators(
-            initial=Incidence(torch.zeros_like(columns), columns, (1, self.num_edges)),
-            transition=Composition(self.T_in, self.T_out),
+            initial=compose(
+                Incidence(torch.zeros_like(columns), columns, (1, self.num_edges)), self._weights
+            ),
+            transition=compose(self.T_in, self.T_out, self._weights),
             emission=self.B_f,
             final=Diagonal(self.accepting[self._tensor(self.target)]),
         )
@@ -216,11 +231,23 @@ class FiniteAutomaton(Masking, Chain):
         """See :class:`pcgcd.circuits.Chain`: the edge HMM."""
         return self.edge_hmm
 
+    @cached_property
+    def _weights(self) -> Operator:
+        """The weights on a diagonal, (E, E)."""
+        if self.weight is None:
+            return Identity(self.num_edges)
+        exact = torch.tensor(self.weight, device=self._device)
+        weights = exact.to(self._dtype or torch.get_default_dtype())
+        # What a narrow type cannot hold must become neither zero nor infinite.
+        fits = bool(((weights > 0) & weights.isfinite()).all())
+        return Diagonal(weights if fits else exact)
+
     def _with_an_impossible_edge(self) -> FiniteAutomaton:
         """An equal automaton with an edge that admits no token, since circuits have units."""
-        nothing = Labels(_frozen(np.zeros((1, 1)), np.bool_), self.labels.token_class)
-        zero = _frozen([0], np.int64)
-        return replace(self, source=zero, target=zero, label=zero, labels=nothing)
+        nothing = Labels(frozen([[False]]), self.labels.token_class)
+        zero = frozen([0])
+        weight = frozen([1.0]) if self.is_weighted else None
+        return replace(self, source=zero, target=zero, label=zero, labels=nothing, weight=weight)
 
     def _tensor(self, array: Any) -> Tensor:
         return torch.tensor(array, dtype=torch.long, device=self._device)
@@ -230,6 +257,24 @@ class FiniteAutomaton(Masking, Chain):
     def accepts(self, tokens: Sequence[int]) -> bool:
         """Whether some path from an initial to an accepting state spells the tokens."""
         return self._runner.accepts_word(tokens)
+
+    def log_weight(self, tokens: Sequence[int]) -> float:
+        """The logarithm of the sum, over the accepting paths, of the product of their weights.
+
+        Without weights it is that of the number of accepting paths; -inf where there is none. In
+        float64 and in log space, so that no length is too long.
+        """
+        return self._runner.log_weight(tokens)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the edges carry weights."""
+        return self.weight is not None
+
+    @cached_property
+    def edge_index(self) -> EdgeIndex:
+        """The edges from which acceptance can be reached, by source."""
+        return EdgeIndex.of(self)
 
     @cached_property
     def _runner(self) -> Runner:
@@ -248,11 +293,11 @@ class FiniteAutomaton(Masking, Chain):
     def distance_to_accept(self) -> Indices:
         """The number of steps from each state to the nearest accepting one, (S,).
 
-        Where there is no way it is 2 ** 62, more than any length.
+        Where there is no way it is ``NEVER`` (of ``pcgcd.automata.limits``), more than any length.
         """
-        from pcgcd.automata import words
+        from pcgcd.automata.kernels.tables import steps_to_accept
 
-        distance = words.distance_to_accept(self)
+        distance: Indices = steps_to_accept(self.source, self.target, self.accepting_mask)
         distance.flags.writeable = False
         return distance
 
@@ -269,18 +314,24 @@ class FiniteAutomaton(Masking, Chain):
     @property
     def is_indicator(self) -> bool:
         """See :class:`pcgcd.circuits.CircuitLike`."""
-        return self.is_unambiguous
+        return not self.is_weighted and self.is_unambiguous
 
     @property
     def counts_paths(self) -> bool:
-        """See :class:`pcgcd.circuits.Chain`."""
-        return not self.is_unambiguous
+        """See :class:`pcgcd.circuits.Chain`. The paths of a weighted automaton are meant."""
+        return not self.is_weighted and not self.is_unambiguous
 
     # -- its language -------------------------------------------------------------------------
     # The algebra is compiled when it is first used, so it is not imported before.
 
+    def support(self) -> FiniteAutomaton:
+        """The same words without weights."""
+        from pcgcd.automata import algebra
+
+        return algebra.support(self)
+
     def union(self, *others: FiniteAutomaton) -> FiniteAutomaton:
-        """The words of any of the automata."""
+        """The words of any of the automata; numbers of paths, and weights, are added."""
         from pcgcd.automata import algebra
 
         return algebra.union(self, *others)
@@ -316,7 +367,7 @@ class FiniteAutomaton(Masking, Chain):
     def intersection(
         self, *others: FiniteAutomaton, state_limit: int = STATE_LIMIT
     ) -> FiniteAutomaton:
-        """The words that all of the automata accept."""
+        """The words that all of the automata accept; paths, and weights, are multiplied."""
         from pcgcd.automata import algebra
 
         return algebra.intersection(self, *others, state_limit=state_limit)
@@ -367,7 +418,7 @@ class FiniteAutomaton(Masking, Chain):
 
     def is_empty(self) -> bool:
         """Whether no word is accepted."""
-        return bool((self.distance_to_accept[self.initial_mask] > self.num_states).all())
+        return bool((self.distance_to_accept[self.initial_mask] == NEVER).all())
 
     def is_universal(self, *, state_limit: int = STATE_LIMIT) -> bool:
         """Whether every word over the vocabulary is accepted."""
@@ -437,35 +488,6 @@ class FiniteAutomaton(Masking, Chain):
     def __repr__(self) -> str:
         return (
             f"FiniteAutomaton({self.num_states} states, {self.num_edges} edges, "
-            f"{self.labels.num_labels} labels, {self.vocab_size} tokens)"
+            f"{self.labels.num_labels} labels, {self.vocab_size} tokens"
+            f"{', weighted' if self.is_weighted else ''})"
         )
-
-
-def _mask(states: Any, num_states: int) -> Mask:
-    mask = np.zeros(num_states, dtype=np.bool_)
-    mask[np.asarray(states, dtype=np.int64)] = True
-    mask.flags.writeable = False
-    return mask
-
-
-def _check_states(name: str, states: Any, num_states: int) -> None:
-    wrong = sorted({int(s) for s in states if not 0 <= s < num_states})
-    if wrong:
-        raise InvalidParameterError(
-            f"{name} states must lie in 0..{num_states - 1}, but {wrong[:5]} were given"
-        )
-
-
-def _token_array(tokens: Iterable[int], vocab_size: int) -> Indices:
-    if isinstance(tokens, np.ndarray):
-        members = tokens.astype(np.int64).ravel()
-    else:
-        members = np.fromiter(tokens, dtype=np.int64)
-    if not np.all(members[1:] > members[:-1]):
-        members = np.unique(members)
-    if len(members) and not 0 <= members[0] <= members[-1] < vocab_size:
-        raise VocabularyMismatchError(
-            f"tokens must lie in 0..{vocab_size - 1}, but an edge has "
-            f"{members[0] if members[0] < 0 else members[-1]}"
-        )
-    return members

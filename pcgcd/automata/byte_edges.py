@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pcgcd.automata.arrays import frozen, indicator
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.labels import Labels
 
@@ -44,27 +45,15 @@ def byte_automaton(
     pairs = np.array(list(joined), dtype=np.int64).reshape(-1, 2)
     return FiniteAutomaton(
         num_states=num_states,
-        source=_frozen(pairs[:, 0]),
-        target=_frozen(pairs[:, 1]),
-        label=_frozen(np.array([number[mask] for mask in joined.values()], dtype=np.int64)),
+        source=frozen(pairs[:, 0]),
+        target=frozen(pairs[:, 1]),
+        label=frozen([number[mask] for mask in joined.values()], np.int64),
         labels=labels,
-        initial_mask=_among([initial], num_states),
-        accepting_mask=_among(accepting, num_states),
+        initial_mask=indicator(initial, num_states),
+        accepting_mask=indicator(list(accepting), num_states),
     )
 
 
 def _members(mask: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     bits = np.frombuffer(mask.to_bytes(32, "little"), dtype=np.uint8)
     return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-
-
-def _among(states: Iterable[int], num_states: int) -> Any:
-    mask = np.zeros(num_states, dtype=np.bool_)
-    mask[list(states)] = True
-    return _frozen(mask)
-
-
-def _frozen(array: Any) -> Any:
-    result = np.ascontiguousarray(array)
-    result.flags.writeable = False
-    return result

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -17,6 +15,8 @@ import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.labels import Labels
+from pcgcd.automata.weights import language_only
+from pcgcd.basics.files import whole_file
 
 if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
@@ -98,16 +98,9 @@ class AutomatonCache:
 
 
 def save(automaton: FiniteAutomaton, path: Path) -> None:
-    """Write a file in one go: under another name first, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **_arrays(automaton))
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """Write a file, as a whole or not at all."""
+    with whole_file(path) as file:
+        np.savez(file, allow_pickle=False, **_arrays(automaton))
 
 
 def load(path: Path, vocab_size: int) -> FiniteAutomaton | None:
@@ -137,6 +130,7 @@ def load(path: Path, vocab_size: int) -> FiniteAutomaton | None:
 
 
 def _arrays(automaton: FiniteAutomaton) -> dict[str, Array]:
+    language_only("a stored automaton", automaton)
     arrays = {
         name: getattr(automaton.labels if "class" in name else automaton, name) for name in _ARRAYS
     }

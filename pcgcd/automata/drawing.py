@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from html import escape
 from typing import TypeAlias
 
@@ -42,16 +43,10 @@ def to_svg(fa: FiniteAutomaton, max_states: int = 60) -> str:
         top = _MARGIN + (tallest - len(column)) / 2 * _ROW
         for j, state in enumerate(column):
             place[state] = (_MARGIN + i * _COLUMN, top + j * _ROW)
-    edges = [
-        (int(s), int(t), int(l))
-        for s, t, l in zip(fa.source, fa.target, fa.label)
-        if int(s) in place and int(t) in place
-    ]
-    both_ways = {(s, t) for s, t, _ in edges}
+    texts = _texts(fa, place)
     parts = []
-    for source, target, label in edges:
-        text = describe(fa.labels.tokens(label).tolist(), fa.vocab_size)
-        bent = (target, source) in both_ways or place[source][0] >= place[target][0]
+    for (source, target), text in texts.items():
+        bent = (target, source) in texts or place[source][0] >= place[target][0]
         parts.append(_edge(place[source], place[target], text, bent))
     for state, (x, y) in place.items():
         if fa.initial_mask[state]:
@@ -72,6 +67,20 @@ def to_svg(fa: FiniteAutomaton, max_states: int = 60) -> str:
         f'width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}">{_STYLE}{"".join(parts)}</svg>'
     )
+
+
+def _texts(fa: FiniteAutomaton, place: Container[int]) -> dict[tuple[int, int], str]:
+    """What is written beside the edges between two states: tokens, and their weight if any."""
+    texts: dict[tuple[int, int], str] = {}
+    for edge, label in enumerate(fa.label.tolist()):
+        source, target = int(fa.source[edge]), int(fa.target[edge])
+        if source in place and target in place:
+            text = describe(fa.labels.tokens(label).tolist(), fa.vocab_size)
+            if fa.weight is not None:
+                text += f" / {fa.weight[edge]:.3g}"
+            before = texts.get((source, target))
+            texts[source, target] = text if before is None else f"{before}; {text}"
+    return texts
 
 
 def _columns(fa: FiniteAutomaton, max_states: int) -> list[list[int]]:

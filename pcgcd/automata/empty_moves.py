@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pcgcd.automata.graphs import Graph
-from pcgcd.automata.kernels.edges import group, reach, remove_epsilons
+from pcgcd.automata.kernels.edges import group, remove_epsilons
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask
+from pcgcd.automata.kernels.searches import search
+from pcgcd.automata.limits import NEVER
 from pcgcd.automata.products import with_common_classes
 from pcgcd.errors import AutomatonTooLargeError
 
-__all__ = ["Orders", "assemble", "orders", "without_empty_moves"]
+__all__ = ["Orders", "assemble", "orders", "side_by_side", "without_empty_moves"]
 
 # Empty moves may lead from each state to the edges of all others: this many steps for each state.
 _STEPS = 50
@@ -38,10 +40,10 @@ def without_empty_moves(
     """
     num_states = len(initial)
     order, offsets = group(np.concatenate([edges[1], empty[1]]), num_states)
-    useful = reach(offsets, np.concatenate([edges[0], empty[0]])[order], accepting)
+    _, distance = search(offsets, np.concatenate([edges[0], empty[0]])[order], accepting)
     limit = max(_LEAST_STEPS, _STEPS * num_states)
     work, left, source, target, label, accepts = remove_epsilons(
-        num_states, *empty, *edges, initial, accepting, useful, limit
+        num_states, *empty, *edges, initial, accepting, distance < NEVER, limit
     )
     if work > limit:
         raise AutomatonTooLargeError(
@@ -51,6 +53,30 @@ def without_empty_moves(
     if not len(left):
         return Graph.nothing(classes[1], classes[2])
     return Graph(len(left), source, target, label, *classes, initial[left], accepts).joined()
+
+
+def side_by_side(graphs: Sequence[Graph]) -> Graph:
+    """Several automata as one, which accepts what any of them does; their states in turn."""
+    parts = with_common_classes(graphs)
+    first = np.cumsum([0, *(part.num_states for part in parts)])
+    first_label = np.cumsum([0, *(len(part.sets) for part in parts)])
+    weight = None
+    if any(part.weight is not None for part in parts):
+        weight = np.concatenate(
+            [np.ones(len(p.source)) if p.weight is None else p.weight for p in parts]
+        )
+    return Graph(
+        int(first[-1]),
+        _join(part.source + at for part, at in zip(parts, first)),
+        _join(part.target + at for part, at in zip(parts, first)),
+        _join(part.label + at for part, at in zip(parts, first_label)),
+        np.concatenate([part.sets for part in parts]),
+        parts[0].num_classes,
+        parts[0].token_class,
+        np.concatenate([part.initial for part in parts]),
+        np.concatenate([part.accepting for part in parts]),
+        weight,
+    )
 
 
 def assemble(
@@ -69,25 +95,14 @@ def assemble(
         initial: The initial states of the whole.
         accepting: The accepting ones.
     """
-    parts = with_common_classes(graphs)
-    first = np.cumsum([0, *(part.num_states for part in parts)])
-    first_label = np.cumsum([0, *(len(part.sets) for part in parts)])
-    count = int(first[-1]) + extra
+    whole = side_by_side(graphs)
     moves = list(empty)
-    masks = np.zeros((2, count), dtype=np.bool_)
+    masks = np.zeros((2, whole.num_states + extra), dtype=np.bool_)
     masks[0, initial], masks[1, accepting] = True, True
     return without_empty_moves(
         (_join(move[0] for move in moves), _join(move[1] for move in moves)),
-        (
-            _join(part.source + at for part, at in zip(parts, first)),
-            _join(part.target + at for part, at in zip(parts, first)),
-            _join(part.label + at for part, at in zip(parts, first_label)),
-        ),
-        (
-            np.concatenate([part.sets for part in parts]),
-            parts[0].num_classes,
-            parts[0].token_class,
-        ),
+        (whole.source, whole.target, whole.label),
+        (whole.sets, whole.num_classes, whole.token_class),
         masks[0],
         masks[1],
     )

@@ -7,15 +7,18 @@ over classes of tokens, nothing is frozen or unique yet.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from pcgcd.automata.arrays import Weights, frozen
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.kernels import edges as edge_kernels
 from pcgcd.automata.kernels import partition, subsets
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask
+from pcgcd.automata.kernels.searches import search
 from pcgcd.automata.labels import Labels
+from pcgcd.automata.limits import NEVER
 from pcgcd.errors import AutomatonTooLargeError
 
 __all__ = ["WORK_LIMIT", "Graph", "pack", "too_large", "unpack"]
@@ -74,6 +77,9 @@ class Graph:
         token_class: The class of each token, (V,).
         initial: Which states are initial, (S,).
         accepting: Which states accept, (S,).
+        weight: The weight of each edge; None: all are one. Edges between the same two states that
+            differ in weight share no token. Sets of states, blocks of states and empty moves know
+            no weights: see :func:`pcgcd.automata.weights.language_only`.
     """
 
     num_states: int
@@ -85,6 +91,7 @@ class Graph:
     token_class: Indices
     initial: Mask
     accepting: Mask
+    weight: Weights | None = None
 
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> Graph:
@@ -99,6 +106,7 @@ class Graph:
             fa.labels.token_class,
             fa.initial_mask.copy(),
             fa.accepting_mask.copy(),
+            fa.weight,
         )
 
     @classmethod
@@ -112,15 +120,16 @@ class Graph:
     def automaton(self) -> FiniteAutomaton:
         """The automaton, with sorted edges, distinct labels and as few classes as there can be."""
         final = self.joined().classified()
-        label_class = np.ascontiguousarray(unpack(final.sets, final.num_classes))
+        label_class = unpack(final.sets, final.num_classes)
         return FiniteAutomaton(
             num_states=final.num_states,
-            source=_frozen(final.source),
-            target=_frozen(final.target),
-            label=_frozen(final.label),
-            labels=Labels(_frozen(label_class), _frozen(final.token_class)),
-            initial_mask=_frozen(final.initial),
-            accepting_mask=_frozen(final.accepting),
+            source=frozen(final.source),
+            target=frozen(final.target),
+            label=frozen(final.label),
+            labels=Labels(frozen(label_class), frozen(final.token_class)),
+            initial_mask=frozen(final.initial),
+            accepting_mask=frozen(final.accepting),
+            weight=None if final.weight is None else frozen(final.weight),
         )
 
     def classified(self) -> Graph:
@@ -149,14 +158,21 @@ class Graph:
         return Adjacency(offsets, self.target[order], self.label[order])
 
     def joined(self) -> Graph:
-        """Edges sorted, one for each pair of states, and without empty sets."""
+        """Edges sorted, one for each pair of states (and weight), and without empty sets."""
         alive: Mask = np.any(self.sets != 0, axis=1)
         if not alive.all():
             self = self._with_edges(alive[self.label])
+        target, weight, ends = self.target, self.weight, self.num_states
+        if weight is not None:  # pairs of target and weight in place of targets
+            values, rank = np.unique(weight, return_inverse=True)
+            pairs, target = np.unique(target * len(values) + rank, return_inverse=True)
+            ends = max(ends, len(pairs))
         source, target, label, sets = edge_kernels.join(
-            self.num_states, self.source, self.target, self.label, self.sets
+            ends, self.source, target, self.label, self.sets
         )
-        return replace(self, source=source, target=target, label=label, sets=sets)
+        if weight is not None:
+            target, weight = pairs[target] // len(values), values[pairs[target] % len(values)]
+        return replace(self, source=source, target=target, label=label, sets=sets, weight=weight)
 
     def reversed(self) -> Graph:
         """The mirror image."""
@@ -175,8 +191,8 @@ class Graph:
     def trimmed(self) -> Graph:
         """Only states on a way from an initial to an accepting one."""
         forward, backward = self.adjacency(), self.reversed().adjacency()
-        useful = edge_kernels.reach(forward.offsets, forward.target, self.initial)
-        useful &= edge_kernels.reach(backward.offsets, backward.target, self.accepting)
+        useful = search(forward.offsets, forward.target, self.initial)[1] < NEVER
+        useful &= search(backward.offsets, backward.target, self.accepting)[1] < NEVER
         if useful.all():
             return self
         if not useful.any():
@@ -272,10 +288,10 @@ class Graph:
         joined = self.joined().classified()
         by_class = np.argsort(_lowest_class(joined.sets)[joined.label], kind="stable")
         by_source, offsets = edge_kernels.group(joined.source[by_class], self.num_states)
-        number = partition.breadth_first(
-            offsets, joined.target[by_class[by_source]], np.flatnonzero(self.initial)
-        )
-        order = np.argsort(number)
+        found, distance = search(offsets, joined.target[by_class[by_source]], self.initial)
+        order = np.concatenate([found, np.flatnonzero(distance == NEVER)])
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
         return replace(
             joined,
             source=number[joined.source],
@@ -286,16 +302,14 @@ class Graph:
 
     def _with_edges(self, kept: Mask) -> Graph:
         return replace(
-            self, source=self.source[kept], target=self.target[kept], label=self.label[kept]
+            self,
+            source=self.source[kept],
+            target=self.target[kept],
+            label=self.label[kept],
+            weight=None if self.weight is None else self.weight[kept],
         )
 
 
 def _lowest_class(sets: Bits) -> Indices:
     bits = unpack(sets, 64 * sets.shape[1])
     return bits.argmax(axis=1) if len(bits) else np.empty(0, dtype=np.int64)
-
-
-def _frozen(array: Any) -> Any:
-    result = np.array(array)
-    result.flags.writeable = False
-    return result

@@ -12,6 +12,7 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.empty_moves import without_empty_moves
 from pcgcd.automata.graphs import Graph
 from pcgcd.automata.vocabulary.token_sets import describe, from_ranges, to_ranges
+from pcgcd.automata.weights import language_only
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def to_automata_lib(fa: FiniteAutomaton, symbols: Sequence[str] | None = None) -
     from automata.fa.dfa import DFA
     from automata.fa.nfa import NFA
 
+    language_only("to_automata_lib", fa)
     names = _symbols(symbols, fa.vocab_size)
     members = [
         [names[v] for v in fa.labels.tokens(label).tolist()]
@@ -148,7 +150,10 @@ def from_automata_lib(machine: DFA | NFA, symbols: Sequence[str] | None = None) 
 
 
 def to_networkx(fa: FiniteAutomaton) -> nx.MultiDiGraph:
-    """A graph: nodes with ``initial`` and ``accepting``, edges with ``tokens`` and a ``label``."""
+    """A graph: nodes with ``initial`` and ``accepting``, edges with ``tokens`` and a ``label``.
+
+    The edges of a weighted automaton have a ``weight`` besides.
+    """
     import networkx as nx
 
     graph = nx.MultiDiGraph(vocab_size=fa.vocab_size)
@@ -160,8 +165,11 @@ def to_networkx(fa: FiniteAutomaton) -> nx.MultiDiGraph:
         )
     tokens = [tuple(fa.labels.tokens(label).tolist()) for label in range(fa.labels.num_labels)]
     names = [describe(list(members), fa.vocab_size) for members in tokens]
-    for source, target, label in zip(fa.source.tolist(), fa.target.tolist(), fa.label.tolist()):
-        graph.add_edge(source, target, tokens=tokens[label], label=names[label])
+    for edge, label in enumerate(fa.label.tolist()):
+        data = {"tokens": tokens[label], "label": names[label]}
+        if fa.weight is not None:
+            data["weight"] = float(fa.weight[edge])
+        graph.add_edge(int(fa.source[edge]), int(fa.target[edge]), **data)
     return graph
 
 
@@ -169,7 +177,8 @@ def from_networkx(graph: Any, vocab_size: int | None = None) -> FiniteAutomaton:
     """The automaton of a directed graph, with the attributes that :func:`to_networkx` writes.
 
     Args:
-        graph: A DiGraph or MultiDiGraph; its nodes are numbered in their order.
+        graph: A DiGraph or MultiDiGraph; its nodes are numbered in their order. If an edge has a
+            ``weight``, then the automaton is weighted; edges without one weigh one.
         vocab_size: The number of tokens; by default the graph's attribute of that name.
     """
     size = graph.graph.get("vocab_size") if vocab_size is None else vocab_size
@@ -178,7 +187,7 @@ def from_networkx(graph: Any, vocab_size: int | None = None) -> FiniteAutomaton:
             "the graph has no attribute vocab_size; pass vocab_size=..., the number of tokens"
         )
     index = {node: i for i, node in enumerate(graph.nodes)}
-    edges = []
+    edges, weights = [], []
     for source, target, data in graph.edges(data=True):
         if "tokens" not in data:
             raise InvalidParameterError(
@@ -186,13 +195,22 @@ def from_networkx(graph: Any, vocab_size: int | None = None) -> FiniteAutomaton:
                 f"the tokens it admits"
             )
         edges.append((index[source], index[target], data["tokens"]))
+        weights.append(data.get("weight"))
     return FiniteAutomaton.from_edges(
         num_states=len(index),
         vocab_size=size,
         initial=[index[node] for node, data in graph.nodes(data=True) if data.get("initial")],
         accepting=[index[node] for node, data in graph.nodes(data=True) if data.get("accepting")],
         edges=edges,
+        weights=_weights(weights),
     )
+
+
+def _weights(given: Sequence[Any]) -> list[Any] | None:
+    """The weights of edges that may have none; None if none has one."""
+    if all(weight is None for weight in given):
+        return None
+    return [1.0 if weight is None else weight for weight in given]
 
 
 # -- graphviz ---------------------------------------------------------------------------------
@@ -215,8 +233,9 @@ def to_dot(fa: FiniteAutomaton) -> str:
         f'label="{_escaped(describe(tokens, fa.vocab_size))}", tokens="{to_ranges(tokens)}"'
         for tokens in sets
     ]
-    for source, target, label in zip(fa.source.tolist(), fa.target.tolist(), fa.label.tolist()):
-        lines.append(f"  {source} -> {target} [{attributes[label]}];")
+    for edge, label in enumerate(fa.label.tolist()):
+        weight = "" if fa.weight is None else f', weight="{float(fa.weight[edge])!r}"'
+        lines.append(f"  {fa.source[edge]} -> {fa.target[edge]} [{attributes[label]}{weight}];")
     return "\n".join([*lines, "}", ""])
 
 
@@ -227,7 +246,9 @@ def _escaped(text: str) -> str:
 _VOCAB_SIZE = re.compile(r'vocab_size="(\d+)"')
 _STATE = re.compile(r"^\s*(\d+) \[shape=(circle|doublecircle)\];$", re.MULTILINE)
 _START = re.compile(r"^\s*start\d+ -> (\d+);$", re.MULTILINE)
-_EDGE = re.compile(r'^\s*(\d+) -> (\d+) \[.*tokens="([\d,-]*)"\];$', re.MULTILINE)
+_EDGE = re.compile(
+    r'^\s*(\d+) -> (\d+) \[.*tokens="([\d,-]*)"(?:, weight="([^"]*)")?\];$', re.MULTILINE
+)
 
 
 def from_dot(text: str) -> FiniteAutomaton:
@@ -237,10 +258,12 @@ def from_dot(text: str) -> FiniteAutomaton:
         raise InvalidParameterError(
             "this is no text that to_dot wrote: it needs vocab_size and the states of an automaton"
         )
+    edges = _EDGE.findall(text)
     return FiniteAutomaton.from_edges(
         num_states=len(states),
         vocab_size=int(size[1]),
         initial=[int(state) for state in _START.findall(text)],
         accepting=[int(state) for state, shape in states if shape == "doublecircle"],
-        edges=[(int(a), int(b), from_ranges(tokens)) for a, b, tokens in _EDGE.findall(text)],
+        edges=[(int(a), int(b), from_ranges(tokens)) for a, b, tokens, _ in edges],
+        weights=_weights([weight or None for *_, weight in edges]),
     )

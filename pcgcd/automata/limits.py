@@ -1,7 +1,10 @@
-"""How large automata may become where nobody says otherwise."""
+"""Numbers that bound automata, and the one that stands for no bound."""
 
 from __future__ import annotations
 
-__all__ = ["STATE_LIMIT"]
+__all__ = ["NEVER", "STATE_LIMIT"]
 
+# How large automata may become where nobody says otherwise.
 STATE_LIMIT = 200_000
+# More steps than any way has, and far from overflow when something is added: there is no way.
+NEVER = 1 << 62

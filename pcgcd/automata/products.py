@@ -1,4 +1,4 @@
-"""Intersection and complement of automata given as arrays."""
+"""Products and complements of automata."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from pcgcd.automata.arrays import Weights
+from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.graphs import WORK_LIMIT, Graph, pack, too_large, unpack
 from pcgcd.automata.kernels.product import product
-from pcgcd.errors import VocabularyMismatchError
+from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["complete", "intersect", "with_common_classes"]
+__all__ = ["complete", "intersect", "path_product", "with_common_classes"]
 
 
 def with_common_classes(graphs: Sequence[Graph]) -> list[Graph]:
     """The same automata over the coarsest classes that all of their classes are unions of."""
+    if not graphs:
+        raise InvalidParameterError(
+            "give at least one automaton; without one the vocabulary is unknown"
+        )
     first = graphs[0]
     if all(graph.token_class is first.token_class for graph in graphs):
         return list(graphs)
@@ -45,9 +51,38 @@ def with_common_classes(graphs: Sequence[Graph]) -> list[Graph]:
     ]
 
 
+def path_product(automata: Sequence[FiniteAutomaton], *, state_limit: int) -> FiniteAutomaton:
+    """The automaton whose paths are one path of each automaton, side by side.
+
+    So the number of accepting paths of each word is the product of their numbers, and its weight
+    the product of its weights: the same circuit as ``a * b``, with the states that matter only. It
+    is deterministic if all are.
+
+    Args:
+        automata: The automata, over one vocabulary.
+        state_limit: How many states the product may have.
+
+    Raises:
+        AutomatonTooLargeError: It would have more.
+    """
+    graphs = with_common_classes([Graph.of(fa) for fa in automata])
+    result, *others = sorted(graphs, key=lambda graph: graph.num_states)
+    result = result.trimmed()
+    for other in others:
+        result = intersect(result, other, state_limit).trimmed()
+    return result.numbered().automaton()
+
+
 def intersect(left: Graph, right: Graph, state_limit: int) -> Graph:
-    """The pairs of states that can be reached; deterministic if both are."""
+    """The pairs of states that can be reached, with one edge for each pair of edges.
+
+    Between two states of an operand there is one edge, so that no two paths become one; if there
+    are several, with different weights, they share no token, and so do their pairs.
+    """
     left, right = with_common_classes([left, right])
+    is_weighted = left.weight is not None or right.weight is not None
+    left, left_weight = _weighted_labels(left)
+    right, right_weight = _weighted_labels(right)
     starts = np.flatnonzero(left.initial)[:, None] * right.num_states
     count, codes, source, target, pairs = product(
         *left.adjacency(),
@@ -67,7 +102,13 @@ def intersect(left: Graph, right: Graph, state_limit: int) -> Graph:
     if count == 0:
         return Graph.nothing(left.num_classes, left.token_class)
     distinct, label = np.unique(pairs, return_inverse=True)
-    num_right = max(1, len(right.sets))
+    label_left, label_right = np.divmod(distinct, max(1, len(right.sets)))
+    weight = left_weight[label_left] * right_weight[label_right]
+    if not (np.isfinite(weight) & (weight > 0)).all():
+        raise InvalidParameterError(
+            "a product of weights is too large or too small for a number of 64 bits; give the "
+            "automata weights nearer to one"
+        )
     initial = np.zeros(count, dtype=np.bool_)
     initial[: left.initial.sum() * right.initial.sum()] = True
     return replace(
@@ -75,12 +116,23 @@ def intersect(left: Graph, right: Graph, state_limit: int) -> Graph:
         num_states=count,
         source=source,
         target=target,
-        label=label.reshape(-1),
-        sets=left.sets[distinct // num_right] & right.sets[distinct % num_right],
+        label=label,
+        sets=left.sets[label_left] & right.sets[label_right],
         initial=initial,
         accepting=left.accepting[codes // right.num_states]
         & right.accepting[codes % right.num_states],
+        weight=weight[label] if is_weighted else None,
     )
+
+
+def _weighted_labels(graph: Graph) -> tuple[Graph, Weights]:
+    """The same with labels that differ where weights do, and the weight of each label."""
+    if graph.weight is None:
+        return graph, np.ones(len(graph.sets))
+    values, rank = np.unique(graph.weight, return_inverse=True)
+    codes, label = np.unique(graph.label * len(values) + rank, return_inverse=True)
+    sets = graph.sets[codes // len(values)]
+    return replace(graph, label=label, sets=sets), values[codes % len(values)]
 
 
 def complete(graph: Graph) -> Graph:

@@ -12,18 +12,16 @@ import numpy as np
 import torch
 
 from pcgcd.automata.algebra import determinize
+from pcgcd.automata.arrays import Mask
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.graphs import Graph
-from pcgcd.automata.kernels.jit import Indices, Mask
-from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.running import Runner
+from pcgcd.automata.weights import language_only
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
 __all__ = [
-    "UNREACHABLE",
     "count_words",
-    "distance_to_accept",
     "enumerate_words",
     "random_word",
     "shortest_word",
@@ -32,24 +30,12 @@ __all__ = [
 Word: TypeAlias = "tuple[int, ...]"
 Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
 
-# Larger than any distance, and far from overflow when something is added to it.
-UNREACHABLE = 2**62
-
-
-def distance_to_accept(fa: FiniteAutomaton) -> Indices:
-    """The number of steps from each state to the nearest accepting one, (S,), or UNREACHABLE."""
-    result: Indices = steps_to_accept(fa.source, fa.target, fa.accepting_mask)
-    result[result < 0] = UNREACHABLE
-    return result
-
 
 def shortest_word(fa: FiniteAutomaton) -> Word | None:
     """The first of the shortest words, token by token; None if there is no word at all."""
-    distance = distance_to_accept(fa)
-    starts = distance[fa.initial_mask]
-    if not len(starts) or starts.min() == UNREACHABLE:
+    if fa.is_empty():
         return None
-    return next(_words_of_length(fa, int(starts.min())))
+    return next(_words_of_length(fa, int(fa.distance_to_accept[fa.initial_mask].min())))
 
 
 def enumerate_words(
@@ -139,6 +125,7 @@ class _Counter:
     """How many words of each length lead from each state of a deterministic automaton."""
 
     def __init__(self, fa: FiniteAutomaton, state_limit: int) -> None:
+        language_only("counting words", fa)
         self.fa = fa if fa.is_deterministic else determinize(fa, state_limit=state_limit)
         fa = self.fa
         order = np.argsort(fa.source, kind="stable")

@@ -14,10 +14,13 @@ from pcgcd.circuits.algebra import (
     scale,
 )
 from pcgcd.circuits.base import CircuitLike
-from pcgcd.circuits.chain import Chain, ChainOperators, ChainProduct
+from pcgcd.circuits.chain import Chain, ChainOperators, ChainProduct, OperatorChain
+from pcgcd.circuits.chain_mixture import ChainMixture
 from pcgcd.circuits.circuit import Circuit
 from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
 from pcgcd.circuits.operators import (
+    PLAIN,
+    BlockDiagonal,
     BlockSparse,
     Composition,
     Dense,
@@ -27,11 +30,17 @@ from pcgcd.circuits.operators import (
     Kronecker,
     LabelSets,
     Monarch,
+    Multiple,
     Operator,
     RowwiseKronecker,
+    SideBySide,
+    Stacked,
+    block_diagonal,
     compose,
     kronecker,
     rowwise_kronecker,
+    side_by_side,
+    stacked,
 )
 from pcgcd.circuits.product import Multiplication, product_rule
 from pcgcd.circuits.properties import is_decomposable, is_smooth
@@ -41,9 +50,12 @@ from pcgcd.circuits.scope import Scope
 
 __all__ = [
     "MISSING",
+    "PLAIN",
     "BestPath",
+    "BlockDiagonal",
     "BlockSparse",
     "Chain",
+    "ChainMixture",
     "ChainOperators",
     "ChainProduct",
     "Circuit",
@@ -58,13 +70,18 @@ __all__ = [
     "LabelSets",
     "Layer",
     "Monarch",
+    "Multiple",
     "Multiplication",
     "Operator",
+    "OperatorChain",
     "ProductLayer",
     "PyjuiceExport",
     "RowwiseKronecker",
     "Scope",
+    "SideBySide",
+    "Stacked",
     "SumLayer",
+    "block_diagonal",
     "circuit_product",
     "compile_pyjuice",
     "compose",
@@ -82,5 +99,7 @@ __all__ = [
     "product_rule",
     "rowwise_kronecker",
     "scale",
+    "side_by_side",
+    "stacked",
     "to_pyjuice",
 ]

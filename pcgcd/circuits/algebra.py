@@ -13,9 +13,10 @@ from torch import Tensor
 from pcgcd.circuits import product_rules  # noqa: F401  (registers the rules)
 from pcgcd.circuits.base import CircuitLike
 from pcgcd.circuits.chain import Chain, ChainProduct
+from pcgcd.circuits.chain_mixture import ChainMixture
 from pcgcd.circuits.circuit import Circuit
-from pcgcd.circuits.layers import SumLayer
-from pcgcd.circuits.operators import Dense
+from pcgcd.circuits.layers import Layer, SumLayer
+from pcgcd.circuits.operators import Multiple
 from pcgcd.circuits.product import Multiplication
 from pcgcd.circuits.queries.requirements import require_tractable
 from pcgcd.errors import (
@@ -54,10 +55,15 @@ class _Family(CircuitLike):
 class FamilyProduct(_Family):
     """``a * b`` for every length, where one of the two is not a chain."""
 
+    @property
+    def factors(self) -> tuple[CircuitLike, ...]:
+        """See :class:`CircuitLike`."""
+        return tuple(factor for operand in self.operands for factor in operand.factors)
+
     def unroll(self, length: int | None = None) -> Circuit:
         """See :class:`CircuitLike`."""
-        left, right = self.operands
-        return _multiply_graphs(left.unroll(length), right.unroll(length), partial=False)
+        left, right = (operand.unroll(length) for operand in self.operands)
+        return Circuit(_multiply_graphs(left, right, partial=False), factors=self.factors)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -79,7 +85,8 @@ class FamilyMixture(_Family):
 
     def unroll(self, length: int | None = None) -> Circuit:
         """See :class:`CircuitLike`."""
-        return _mix_graphs([operand.unroll(length) for operand in self.operands], self.weights)
+        graphs = [operand.unroll(length) for operand in self.operands]
+        return Circuit(_mix_graphs(graphs, self.weights), factors=(self,))
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -125,11 +132,12 @@ def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) ->
         length = a.num_variables if isinstance(a, Circuit) else b.unroll().num_variables
         left = a if isinstance(a, Circuit) else a.unroll(length)
         right = b if isinstance(b, Circuit) else b.unroll(length)
-        return _multiply_graphs(left, right, partial)
+        root = _multiply_graphs(left, right, partial)
+        return Circuit(root, factors=(*a.factors, *b.factors))
     return FamilyProduct([a, b])
 
 
-def _multiply_graphs(a: Circuit, b: Circuit, partial: bool) -> Circuit:
+def _multiply_graphs(a: Circuit, b: Circuit, partial: bool) -> Layer:
     if a.scope != b.scope and not partial:
         raise StructuralPropertyError(
             f"the circuits are over different variables: the left scope is {a.scope}, the right "
@@ -137,7 +145,7 @@ def _multiply_graphs(a: Circuit, b: Circuit, partial: bool) -> Circuit:
         )
     require_tractable(a, "a product (its left operand)")
     require_tractable(b, "a product (its right operand)")
-    return Circuit(Multiplication().multiply(a.root, b.root))
+    return Multiplication().multiply(a.root, b.root)
 
 
 def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> bool:
@@ -175,16 +183,18 @@ def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = N
         raise InvalidParameterError(f"{len(operands)} circuits, but {len(weights)} weights")
     if not all(w >= 0 and math.isfinite(w) for w in weights):
         raise InvalidParameterError(f"mixture weights must be finite and not negative: {weights}")
+    chains = [operand for operand in operands if isinstance(operand, Chain)]
+    if len(chains) == len(operands):
+        return ChainMixture(chains, weights)
     fixed = next((operand for operand in operands if isinstance(operand, Circuit)), None)
     if fixed is None:
         return FamilyMixture(operands, weights)
     length = fixed.num_variables
-    return _mix_graphs(
-        [o if isinstance(o, Circuit) else o.unroll(length) for o in operands], weights
-    )
+    graphs = [o if isinstance(o, Circuit) else o.unroll(length) for o in operands]
+    return Circuit(_mix_graphs(graphs, weights))
 
 
-def _mix_graphs(circuits: Sequence[Circuit], weights: Sequence[float]) -> Circuit:
+def _mix_graphs(circuits: Sequence[Circuit], weights: Sequence[float]) -> Layer:
     first = circuits[0]
     for circuit in circuits[1:]:
         if circuit.scope != first.scope:
@@ -192,11 +202,7 @@ def _mix_graphs(circuits: Sequence[Circuit], weights: Sequence[float]) -> Circui
                 f"a mixture needs circuits over the same variables, but one scope is "
                 f"{first.scope} and another {circuit.scope}"
             )
-    operators = [
-        Dense(torch.tensor([[w]], dtype=circuit.dtype, device=circuit.device))
-        for w, circuit in zip(weights, circuits)
-    ]
-    return Circuit(SumLayer([circuit.root for circuit in circuits], operators))
+    return SumLayer([circuit.root for circuit in circuits], [Multiple(w, 1) for w in weights])
 
 
 def scale(circuit: CircuitLike, weight: float) -> CircuitLike:

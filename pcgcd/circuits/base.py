@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,10 +13,12 @@ from pcgcd.circuits import queries
 from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.queries import DEFAULT
 from pcgcd.circuits.semirings import Semiring, Value
-from pcgcd.errors import InvalidParameterError
+from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 
 if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
+    from pcgcd.circuits.layers import OperatorMap
+    from pcgcd.circuits.operators import Operator
 
 __all__ = ["CircuitLike"]
 
@@ -43,6 +46,47 @@ class CircuitLike(Frozen, ABC):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> CircuitLike:
         """The same circuit with its tensors elsewhere, or in another floating type."""
+
+    def map_operators(self, operator_map: OperatorMap) -> CircuitLike:
+        """The same structure with each operator replaced by what the function makes of it.
+
+        What the function leaves alone stays what it is: of ``hmm * fa`` with another emission of
+        the HMM, ``fa`` is still an automaton.
+        """
+        raise StructuralPropertyError(
+            f"{self!r} makes its operators anew for every length: map those of one, "
+            "circuit.unroll(n).map_operators(function)"
+        )
+
+    def with_operators(self, replacements: Mapping[Operator, Operator]) -> CircuitLike:
+        """The same structure with other weights: each operator named replaced by another.
+
+        >>> from pcgcd import HMM
+        >>> from pcgcd.circuits import Dense
+        >>> hmm = HMM(torch.tensor([1.0]), torch.tensor([[1.0]]), torch.tensor([[0.5, 0.5]]))
+        >>> coin = Dense(torch.tensor([[0.9, 0.1]]))
+        >>> other = hmm.with_operators({hmm.operators.emission: coin})
+        >>> other.log_value(torch.tensor([[0, 1]])).exp()
+        tensor([0.0900])
+        """
+        left = set(replacements)
+
+        def replace(operator: Operator) -> Operator:
+            left.discard(operator)
+            return replacements.get(operator, operator)
+
+        result = self.map_operators(replace)
+        if left:
+            raise InvalidParameterError(
+                f"{left.pop()!r} is no operator of this circuit; name those in `operators` (of a "
+                "product or a mixture of chains: in `operators` of one of them)"
+            )
+        return result
+
+    @property
+    def factors(self) -> tuple[CircuitLike, ...]:
+        """What was multiplied to make this circuit, from left to right; else the circuit itself."""
+        return (self,)
 
     def sample_graph(self) -> Circuit:
         """A layered graph that shows the structure: of a circuit for every length, a short one."""
@@ -79,6 +123,18 @@ class CircuitLike(Frozen, ABC):
 
         return mixture([self, other]) if isinstance(other, CircuitLike) else NotImplemented
 
+    # -- token by token -----------------------------------------------------------------------
+
+    def start(self, budgets: Sequence[int | None]) -> Any:
+        """The empty prefix, one row for each number of tokens, to be advanced token by token.
+
+        What decoding asks of a circuit: which tokens may come next, how likely they are, and how
+        likely the text is to end well. See :class:`pcgcd.engine.PrefixState`.
+        """
+        from pcgcd.circuits import prefixes
+
+        return prefixes.compiled(self).start(budgets)
+
     # -- queries ------------------------------------------------------------------------------
 
     def _unroll_for(self, x: Tensor, length: int | None = None) -> Circuit:
@@ -86,7 +142,9 @@ class CircuitLike(Frozen, ABC):
             raise InvalidParameterError(
                 f"expected tokens of shape (batch, length), but got {tuple(x.shape)}"
             )
-        return self.unroll(x.shape[1] if length is None else length)
+        if length is None and not self._has_fixed_length:
+            length = x.shape[1]
+        return self.unroll(length)
 
     def value(self, x: Tensor, semiring: Semiring[Value] = DEFAULT) -> Value:
         """The values of x (batch, n) in any semiring, missing tokens (-1) summed out."""
@@ -159,7 +217,7 @@ class CircuitLike(Frozen, ABC):
         Returns:
             (num_samples, n), or (batch, num_samples, n) for a batch of evidence.
         """
-        if length is None and evidence is not None:
+        if length is None and evidence is not None and not self._has_fixed_length:
             length = evidence.shape[-1]
         return queries.sample(self.unroll(length), num_samples, evidence, generator)
 

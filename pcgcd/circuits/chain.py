@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.circuits import prefixes
 from pcgcd.circuits.base import CircuitLike
 from pcgcd.circuits.circuit import Circuit
-from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
+from pcgcd.circuits.layers import InputLayer, Layer, OperatorMap, ProductLayer, SumLayer
 from pcgcd.circuits.operators import Identity, Operator, compose, kronecker, rowwise_kronecker
 from pcgcd.circuits.semirings import BOOLEAN
 from pcgcd.circuits.tables import table_html
@@ -23,7 +25,7 @@ from pcgcd.errors import (
     VocabularyMismatchError,
 )
 
-__all__ = ["Chain", "ChainOperators", "ChainProduct"]
+__all__ = ["Chain", "ChainOperators", "ChainProduct", "OperatorChain", "check_together"]
 
 _KEPT_LENGTHS = 8
 
@@ -90,6 +92,17 @@ class Chain(CircuitLike):
         """Whether a factor of this product counts paths, so that it distorts the others."""
         return False
 
+    @property
+    def factors(self) -> tuple[Chain, ...]:
+        """See :class:`CircuitLike`."""
+        return (self,)
+
+    def map_operators(self, operator_map: OperatorMap) -> Chain:
+        """See :class:`CircuitLike`; the result is an :class:`OperatorChain` if anything changed."""
+        operators = ChainOperators(*map(operator_map, self.operators))
+        same = all(new is old for new, old in zip(operators, self.operators))
+        return self if same else OperatorChain(operators)
+
     @abstractmethod
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -151,6 +164,43 @@ class Chain(CircuitLike):
         ]
         return table_html(repr(self), ("operator", "shape", "kind"), rows)
 
+    # Prefixes are read by the engine that decodes; everything else by the general queries.
+
+    def next_token_log_probs(self, prefix: Tensor, length: int | None = None) -> Tensor:
+        """See :class:`CircuitLike`."""
+        known = prefixes.readable_prefix(self, prefix, length)
+        if known is None or length is None or known.shape[1] >= length:
+            return super().next_token_log_probs(prefix, length)
+        return prefixes.next_token_log_probs(self, known, length)
+
+    def log_marginal(self, x: Tensor, length: int | None = None) -> Tensor:
+        """See :class:`CircuitLike`."""
+        whole = x.shape[-1] if length is None else length
+        known = prefixes.readable_prefix(self, x, whole)
+        if known is None:
+            return super().log_marginal(x, length)
+        return prefixes.log_marginal(self, known, whole)
+
+    def sample(
+        self,
+        num_samples: int,
+        length: int | None = None,
+        *,
+        evidence: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """See :class:`CircuitLike`."""
+        whole = evidence.shape[-1] if length is None and evidence is not None else length
+        given = torch.full((1, 0), 0, device=self.device) if evidence is None else evidence
+        rows = given if given.dim() == 2 else given.unsqueeze(0)
+        known = prefixes.readable_prefix(self, rows, whole)
+        if known is None or whole is None or num_samples < 1:
+            return super().sample(num_samples, length, evidence=evidence, generator=generator)
+        drawn = prefixes.sample(self, known.repeat_interleave(num_samples, 0), whole, generator)
+        if evidence is not None and evidence.dim() == 2:
+            return drawn.reshape(len(known), num_samples, whole)
+        return drawn
+
     def log_prob(self, x: Tensor) -> Tensor:
         """See :class:`CircuitLike`. Warns where an ambiguous automaton weighs strings by paths."""
         if self.weighs_by_paths:
@@ -164,6 +214,60 @@ class Chain(CircuitLike):
         return super().log_prob(x)
 
 
+class OperatorChain(Chain):
+    """A chain of four operators, some of them perhaps of one's own kind.
+
+    >>> from pcgcd.circuits import Dense, Identity
+    >>> coin = Dense(torch.tensor([[0.5, 0.5], [0.9, 0.1]]))
+    >>> start = Dense(torch.tensor([[0.2, 0.8]]))
+    >>> chain = OperatorChain(ChainOperators(start, Identity(2), coin, Identity(2)))
+    >>> chain.log_value(torch.tensor([[0, 1]])).exp()
+    tensor([0.1220])
+    """
+
+    def __init__(self, operators: ChainOperators) -> None:
+        """Check that the operators fit together."""
+        units, tokens = operators.emission.shape
+        wanted = ((1, units), (units, units), (units, tokens), (units, units))
+        for name, operator, shape in zip(operators._fields, operators, wanted):
+            if operator.shape != shape:
+                raise InvalidParameterError(
+                    f"in a chain whose emission is {units} x {tokens}, the {name} operator must "
+                    f"have shape {shape}, but {operator!r} has {operator.shape}"
+                )
+        self._operators = operators
+
+    @property
+    def operators(self) -> ChainOperators:
+        """See :class:`Chain`."""
+        return self._operators
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> OperatorChain:
+        """See :class:`CircuitLike`."""
+        return OperatorChain(self.operators.to(device, dtype))
+
+    def __repr__(self) -> str:
+        return f"OperatorChain({self.num_units} units, {self.vocab_size} tokens)"
+
+
+def check_together(verb: str, chains: Sequence[Chain]) -> None:
+    """Raise unless all chains are over one vocabulary and on one device."""
+    first = chains[0]
+    for other in chains[1:]:
+        if first.vocab_size != other.vocab_size:
+            raise VocabularyMismatchError(
+                f"cannot {verb} circuits over {first.vocab_size} and {other.vocab_size} tokens; "
+                "build both for one vocabulary"
+            )
+        if first.device != other.device:
+            raise InvalidParameterError(
+                f"cannot {verb} circuits on {first.device} and {other.device}; move one of them "
+                "with .to(device) first"
+            )
+
+
 class ChainProduct(Chain):
     """The product of two chains: one chain on pairs of hidden units (Thm 4.4).
 
@@ -173,26 +277,13 @@ class ChainProduct(Chain):
 
     def __init__(self, left: Chain, right: Chain) -> None:
         """Multiply two chains over one vocabulary."""
-        if left.vocab_size != right.vocab_size:
-            raise VocabularyMismatchError(
-                f"cannot multiply circuits over {left.vocab_size} and {right.vocab_size} tokens; "
-                "build both for one vocabulary"
-            )
-        if left.device != right.device:
-            raise InvalidParameterError(
-                f"cannot multiply circuits on {left.device} and {right.device}; move one of them "
-                "with .to(device) first"
-            )
+        check_together("multiply", (left, right))
         self.left, self.right = left, right
 
     @property
     def factors(self) -> tuple[Chain, ...]:
         """The chains that were multiplied, products among them opened up, from left to right."""
-        return tuple(
-            factor
-            for side in (self.left, self.right)
-            for factor in (side.factors if isinstance(side, ChainProduct) else (side,))
-        )
+        return (*self.left.factors, *self.right.factors)
 
     @cached_property
     def operators(self) -> ChainOperators:
@@ -213,7 +304,7 @@ class ChainProduct(Chain):
     @property
     def weighs_by_paths(self) -> bool:
         """See :class:`Chain`."""
-        return any(factor.counts_paths for factor in self.factors)
+        return any(factor.counts_paths or factor.weighs_by_paths for factor in self.factors)
 
     def split_units(self, units: Tensor) -> tuple[Tensor, ...]:
         """The hidden units of each factor that pairs (triples, ...) of units are made of."""
@@ -222,6 +313,11 @@ class ChainProduct(Chain):
             parts.append(units % factor.num_units)
             units = units // factor.num_units
         return tuple(reversed(parts))
+
+    def map_operators(self, operator_map: OperatorMap) -> ChainProduct:
+        """See :class:`CircuitLike`: the operators of both factors."""
+        left, right = self.left, self.right
+        return ChainProduct(left.map_operators(operator_map), right.map_operators(operator_map))
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None

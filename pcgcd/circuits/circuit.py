@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from pcgcd.circuits import display
 from pcgcd.circuits.base import CircuitLike
-from pcgcd.circuits.layers import InputLayer, Layer
+from pcgcd.circuits.layers import InputLayer, Layer, OperatorMap
 from pcgcd.circuits.operators import Operator
 from pcgcd.circuits.properties import first_undecomposable, first_unsmooth
 from pcgcd.circuits.scope import Scope
@@ -53,12 +53,19 @@ class Circuit(CircuitLike):
     tensor([0.5860])
     """
 
-    def __init__(self, root: Layer, *, family: CircuitLike | None = None) -> None:
+    def __init__(
+        self,
+        root: Layer,
+        *,
+        family: CircuitLike | None = None,
+        factors: tuple[CircuitLike, ...] | None = None,
+    ) -> None:
         """Check that the root has one unit and that each variable has one vocabulary.
 
         Args:
             root: The top layer.
             family: What this is one length of, if it was unrolled; error messages ask it.
+            factors: What was multiplied to make it (default: the family's factors, or itself).
         """
         if root.num_units != 1:
             raise InvalidParameterError(
@@ -67,7 +74,13 @@ class Circuit(CircuitLike):
             )
         self.root = root
         self.family = family
+        self._factors = family.factors if factors is None and family is not None else factors
         self.layers = _bottom_up(root)
+        for layer in self.layers:
+            if not layer.children and not isinstance(layer, InputLayer):
+                raise InvalidParameterError(
+                    f"{layer!r} has no children: set `self.children`, or inherit from InputLayer"
+                )
         self.vocab_sizes: dict[int, int] = {}
         for layer in self.inputs:
             known = self.vocab_sizes.setdefault(layer.variable, layer.num_tokens)
@@ -79,7 +92,7 @@ class Circuit(CircuitLike):
         self._check_devices()
 
     def _check_devices(self) -> None:
-        devices = {str(o.device) for layer in self.layers for o in layer.operators if o.device}
+        devices = {str(operator.device) for operator in self.operators if operator.device}
         if len(devices) > 1:
             raise InvalidParameterError(
                 f"the layers are on different devices ({', '.join(sorted(devices))}); "
@@ -89,9 +102,19 @@ class Circuit(CircuitLike):
     # -- what it is ---------------------------------------------------------------------------
 
     @property
+    def factors(self) -> tuple[CircuitLike, ...]:
+        """See :class:`CircuitLike`."""
+        return (self,) if self._factors is None else self._factors
+
+    @property
     def inputs(self) -> Iterator[InputLayer]:
         """The input layers, in bottom-up order."""
         return (layer for layer in self.layers if isinstance(layer, InputLayer))
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """The weights of all layers, each once, bottom up."""
+        return tuple(dict.fromkeys(o for layer in self.layers for o in layer.operators))
 
     @property
     def scope(self) -> Scope:
@@ -122,25 +145,14 @@ class Circuit(CircuitLike):
     @cached_property
     def dtype(self) -> torch.dtype:
         """The floating type of the weights."""
-        result: torch.dtype | None = None
-        for layer in self.layers:
-            for operator in layer.operators:
-                if operator.dtype is not None:
-                    result = (
-                        operator.dtype
-                        if result is None
-                        else torch.promote_types(result, operator.dtype)
-                    )
-        return result or torch.get_default_dtype()
+        found = [operator.dtype for operator in self.operators if operator.dtype is not None]
+        return reduce(torch.promote_types, found) if found else torch.get_default_dtype()
 
     @cached_property
     def device(self) -> torch.device:
         """Where the weights are."""
-        for layer in self.layers:
-            for operator in layer.operators:
-                if operator.device is not None:
-                    return operator.device
-        return torch.device("cpu")
+        found = (operator.device for operator in self.operators)
+        return next((device for device in found if device is not None), torch.device("cpu"))
 
     @cached_property
     def is_tractable(self) -> bool:
@@ -165,17 +177,22 @@ class Circuit(CircuitLike):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Circuit:
         """The same circuit with its tensors elsewhere, or in another floating type."""
-        moved: dict[Operator, Operator] = {}
+        if self.family is not None:
+            return self.family.to(device, dtype).unroll(self.num_variables)
+        root = self._mapped_root(lambda operator: operator.to(device, dtype))
+        moved = self._factors and tuple(factor.to(device, dtype) for factor in self._factors)
+        return Circuit(root, factors=moved)
 
-        def move(operator: Operator) -> Operator:
-            if operator not in moved:
-                moved[operator] = operator.to(device, dtype)
-            return moved[operator]
+    def map_operators(self, operator_map: OperatorMap) -> Circuit:
+        """See :class:`CircuitLike`. An operator that several layers share stays shared."""
+        return Circuit(self._mapped_root(operator_map))
 
+    def _mapped_root(self, operator_map: OperatorMap) -> Layer:
+        tied = cache(operator_map)
         rebuilt: dict[Layer, Layer] = {}
         for layer in self.layers:
-            rebuilt[layer] = layer.rebuilt(tuple(rebuilt[c] for c in layer.children), move)
-        return Circuit(rebuilt[self.root])
+            rebuilt[layer] = layer.rebuilt(tuple(rebuilt[c] for c in layer.children), tied)
+        return rebuilt[self.root]
 
     # -- showing it ---------------------------------------------------------------------------
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 
 import torch
+from torch import Tensor
 
 from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.operators import Operator
 from pcgcd.circuits.scope import Scope
 from pcgcd.circuits.semirings import Semiring, Value
-from pcgcd.errors import InvalidParameterError
+from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 
 __all__ = ["InputLayer", "Layer", "ProductLayer", "SumLayer"]
 
@@ -23,8 +24,11 @@ class Layer(Frozen, ABC):
     """A vector of units over a scope, computed from the layers below it.
 
     Layers are immutable and compared by identity; a layer used in two places is computed once.
-    A kind of your own implements :meth:`up` and :meth:`down` and, to be multiplied with others,
-    registers rules with :func:`pcgcd.circuits.product_rule`.
+    A kind of your own sets :attr:`children` and implements :attr:`num_units`, :meth:`up`,
+    :meth:`down` and :meth:`rebuilt`; to be sampled and to have best paths, :meth:`trace`; to be
+    multiplied with others, it registers rules with :func:`pcgcd.circuits.product_rule`.
+    :class:`pcgcd.testing.LayerLaws` checks all of it. One that reads tokens inherits from
+    :class:`InputLayer`.
     """
 
     children: tuple[Layer, ...] = ()
@@ -69,6 +73,56 @@ class Layer(Frozen, ABC):
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> Layer:
         """The same layer over other children, with its operators mapped."""
 
+    def trace(
+        self,
+        units: Tensor,
+        below: Sequence[Value | None],
+        semiring: Semiring[Value],
+        choose: Callable[[Value], Tensor],
+    ) -> Sequence[Tensor]:
+        """Choose one term of each unit: the unit of each child that it is made of.
+
+        Args:
+            units: The units of this layer that some walks have come to, (walks,).
+            below: For each child its values for each walk, (walks or 1, child's units), where
+                :attr:`trace_needs_values` says so, else None.
+            semiring: The semiring of the values.
+            choose: Picks an index for each row of weights (walks, terms): at random for a sample,
+                the largest for a best path.
+
+        Returns:
+            For each child the unit that each walk goes on to (walks,); -1 where it does not.
+        """
+        kind = type(self).__name__
+        raise StructuralPropertyError(
+            f"{self!r} has no samples and no best paths: implement {kind}.trace, which chooses "
+            "the children's units that a unit is made of"
+        )
+
+    @property
+    def trace_needs_values(self) -> bool:
+        """Whether :meth:`trace` looks at the children's values."""
+        return True
+
+    # -- what makes sums over tokens exact ----------------------------------------------------
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether what this layer adds up depends on the same variables."""
+        return True
+
+    @property
+    def is_decomposable(self) -> bool:
+        """Whether what this layer multiplies depends on different variables.
+
+        Of a kind that is not known: whether its children have one scope, or share no variable.
+        """
+        return len({child.scope for child in self.children}) <= 1 or self._has_disjoint_children
+
+    @property
+    def _has_disjoint_children(self) -> bool:
+        return sum(len(child.scope) for child in self.children) == len(self.scope)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_units} units, scope {self.scope})"
 
@@ -106,7 +160,7 @@ class InputLayer(Layer):
         """The units with their token summed out (1, units)."""
         return self.emission.total(semiring)
 
-    def observed(self, tokens: torch.Tensor, semiring: Semiring[Value]) -> Value:
+    def observed(self, tokens: Tensor, semiring: Semiring[Value]) -> Value:
         """The units' values at the given tokens (batch,), (batch, units)."""
         return self.emission.columns(tokens, semiring)
 
@@ -164,6 +218,26 @@ class ProductLayer(Layer):
         """See :class:`Layer`."""
         return len(self.children) > 1
 
+    def trace(
+        self,
+        units: Tensor,
+        below: Sequence[Value | None],
+        semiring: Semiring[Value],
+        choose: Callable[[Value], Tensor],
+    ) -> Sequence[Tensor]:
+        """See :class:`Layer`. A product is made of all its factors."""
+        return [units] * len(self.children)
+
+    @property
+    def trace_needs_values(self) -> bool:
+        """See :class:`Layer`."""
+        return False
+
+    @property
+    def is_decomposable(self) -> bool:
+        """See :class:`Layer`."""
+        return self._has_disjoint_children
+
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> ProductLayer:
         """See :class:`Layer`."""
         return ProductLayer(*children)
@@ -209,6 +283,36 @@ class SumLayer(Layer):
     ) -> list[Value]:
         """See :class:`Layer`."""
         return [w.rmatvec(flow, semiring) for w in self.weights]
+
+    def trace(
+        self,
+        units: Tensor,
+        below: Sequence[Value | None],
+        semiring: Semiring[Value],
+        choose: Callable[[Value], Tensor],
+    ) -> Sequence[Tensor]:
+        """See :class:`Layer`. One unit of one child."""
+        terms = [
+            semiring.mul(weights.rows(units, semiring), value)
+            for weights, value in zip(self.weights, below)
+            if value is not None
+        ]
+        index = choose(semiring.concat(terms) if len(terms) > 1 else terms[0])
+        chosen = []
+        for child in self.children:
+            chosen.append(torch.where(index < child.num_units, index.clamp(min=-1), -1))
+            index = index - child.num_units
+        return chosen
+
+    @property
+    def is_smooth(self) -> bool:
+        """See :class:`Layer`."""
+        return all(child.scope == self.scope for child in self.children)
+
+    @property
+    def is_decomposable(self) -> bool:
+        """See :class:`Layer`. Nothing is multiplied."""
+        return True
 
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> SumLayer:
         """See :class:`Layer`."""

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pcgcd.circuits.layers import Layer, ProductLayer, SumLayer
-from pcgcd.circuits.scope import Scope
-
 if TYPE_CHECKING:
     from pcgcd.circuits.base import CircuitLike
     from pcgcd.circuits.circuit import Circuit
+    from pcgcd.circuits.layers import Layer
 
 __all__ = ["first_undecomposable", "first_unsmooth", "is_decomposable", "is_smooth"]
 
 
 def first_unsmooth(circuit: Circuit) -> Layer | None:
-    """A sum layer whose children have different scopes, if there is one."""
-    for layer in circuit.layers:
-        if isinstance(layer, SumLayer) and any(c.scope != layer.scope for c in layer.children):
-            return layer
-    return None
+    """A layer that adds up over different scopes, if there is one."""
+    return next((layer for layer in circuit.layers if not layer.is_smooth), None)
 
 
 def first_undecomposable(circuit: Circuit) -> Layer | None:
-    """A product layer whose children share a variable, if there is one."""
-    for layer in circuit.layers:
-        if isinstance(layer, ProductLayer):
-            seen = Scope()
-            for child in layer.children:
-                if not seen.isdisjoint(child.scope):
-                    return layer
-                seen = seen | child.scope
-    return None
+    """A layer whose factors share a variable, if there is one."""
+    return next((layer for layer in circuit.layers if not layer.is_decomposable), None)
 
 
 def is_smooth(circuit: CircuitLike) -> bool:

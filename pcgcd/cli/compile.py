@@ -7,8 +7,9 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from pcgcd.basics.packages import package
 from pcgcd.cli.constraints import read_constraint
-from pcgcd.errors import EmptyLanguageError, InvalidParameterError, MissingDependencyError
+from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
@@ -22,14 +23,9 @@ def read_vocabulary(model: str | None) -> Vocabulary:
 
     if model is None:
         return Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), None], eos_ids=256)
+    transformers = package("transformers", "reading a tokenizer")
     try:
-        from transformers import AutoTokenizer
-    except ImportError as error:
-        raise MissingDependencyError(
-            "reading a tokenizer needs the package transformers: pip install transformers"
-        ) from error
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     except (OSError, ValueError) as error:
         raise InvalidParameterError(
             f"no tokenizer could be read from {model!r}: {str(error).splitlines()[0]}"

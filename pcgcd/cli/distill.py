@@ -100,18 +100,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Distil, and print how good the HMM is."""
-    from pcgcd.learning.distillation.processes import together
+    from pcgcd.learning.processes import together
 
     with together():
         _distill(arguments)
 
 
 def _distill(arguments: argparse.Namespace) -> None:
+    from pcgcd.basics.numbers import check_whole_number
     from pcgcd.learning.distillation.bars import bars
     from pcgcd.learning.distillation.pipeline import distill
-    from pcgcd.learning.distillation.processes import is_first
     from pcgcd.learning.distillation.prompts import read_prompts
-    from pcgcd.learning.distillation.settings import Fitting, Sampling, Start, check_whole
+    from pcgcd.learning.distillation.settings import Fitting, Sampling, Start
+    from pcgcd.learning.processes import Processes
     from pcgcd.lm import load_model
 
     sampling = Sampling(
@@ -135,10 +136,11 @@ def _distill(arguments: argparse.Namespace) -> None:
         checkpoint_seconds=arguments.checkpoint_seconds,
         engine=arguments.em_engine,
     )
-    check_whole("seed", arguments.seed, 0)
+    check_whole_number("seed", arguments.seed)
     prompts = None if arguments.prompts is None else read_prompts(arguments.prompts)
     lm = load_model(arguments.model)
-    with bars(arguments.samples, wanted=is_first() and not arguments.quiet) as told:
+    is_first = Processes().is_first
+    with bars(arguments.samples, wanted=is_first and not arguments.quiet) as told:
         distilled = distill(
             lm,
             prompts,
@@ -154,7 +156,7 @@ def _distill(arguments: argparse.Namespace) -> None:
             on_read=told.on_read,
             on_fit=told.on_fit,
         )
-    if is_first():
+    if is_first:
         _print(distilled)
 
 

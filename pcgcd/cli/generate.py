@@ -11,8 +11,8 @@ from pcgcd.cli.constraints import add_constraint_options, read_constraint
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
+    from pcgcd.circuits import CircuitLike
     from pcgcd.decoding import Generation
-    from pcgcd.hmm import HMM, MonarchHMM
 
 __all__ = ["add_options", "run"]
 
@@ -33,7 +33,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
     how.add_argument("--particles", type=int, default=8, help="the number of texts (%(default)s)")
     how.add_argument("--model", help="a model's folder or hub id; without it, the default model")
-    how.add_argument("--hmm", help="an HMM's folder or hub id; the default model has one")
+    how.add_argument(
+        "--hmm",
+        action="append",
+        help="an HMM's folder or hub id; the default model has one; repeat it for a mixture",
+    )
     how.add_argument("--w", type=float, help="weight of the model (0.7 for pgcd, 0.5 for twisted)")
     how.add_argument(
         "--potential",
@@ -58,11 +62,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _hmm(arguments: argparse.Namespace) -> HMM | MonarchHMM | None:
+def _guide(arguments: argparse.Namespace) -> CircuitLike | None:
+    from pcgcd.circuits import mixture
     from pcgcd.hmm import default_hmm, load_hmm
 
     if arguments.hmm is not None:
-        return load_hmm(arguments.hmm)
+        hmms = [load_hmm(folder) for folder in arguments.hmm]
+        return hmms[0] if len(hmms) == 1 else mixture(hmms, [1 / len(hmms)] * len(hmms))
     if arguments.method not in ("pgcd", "twisted") and arguments.potential != "pgcd":
         return None
     if arguments.model is not None:
@@ -76,7 +82,7 @@ def _hmm(arguments: argparse.Namespace) -> HMM | MonarchHMM | None:
 def run(arguments: argparse.Namespace) -> None:
     """Generate and print."""
     constraint = read_constraint(arguments)
-    hmm = _hmm(arguments)
+    hmm = _guide(arguments)
     from pcgcd.decoding import generate
     from pcgcd.lm import load_model
 

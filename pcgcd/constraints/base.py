@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.expressions import (
+    Embedded,
     Expression,
     concatenation,
     intersection,
@@ -15,14 +17,16 @@ from pcgcd.automata.expressions import (
 )
 from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.lifting import lift
+from pcgcd.automata.weights import language_only
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits.tables import table_html
-from pcgcd.constraints.checks import check_whole_number, literal_text
-from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError
+from pcgcd.constraints.checks import literal_text
+from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pcgcd.automata import FiniteAutomaton, Vocabulary
+    from pcgcd.automata import Vocabulary
 
 __all__ = ["Constraint"]
 
@@ -43,6 +47,44 @@ class Constraint:
     expression: Expression
     description: str = "constraint"
     dropped: tuple[str, ...] = ()
+
+    @classmethod
+    def from_automaton(
+        cls, automaton: FiniteAutomaton, description: str = "automaton"
+    ) -> Constraint:
+        """The texts that an automaton over the 256 bytes accepts, as UTF-8.
+
+        >>> even = FiniteAutomaton.from_edges(
+        ...     num_states=2,
+        ...     vocab_size=256,
+        ...     initial=0,
+        ...     accepting={0},
+        ...     edges=[(0, 0, b"02468"), (0, 1, b"13579"), (1, 1, b"02468"), (1, 0, b"13579")],
+        ... )
+        >>> parity = Constraint.from_automaton(even, "digits with an even sum")
+        >>> [(parity + "!").matches(text) for text in ("1340!", "12!")]
+        [True, False]
+
+        Args:
+            automaton: Over bytes, without weights; it need not be deterministic.
+            description: A short text for people.
+
+        Raises:
+            InvalidParameterError: The automaton is over tokens, or has weights.
+        """
+        if not isinstance(automaton, FiniteAutomaton):
+            raise InvalidParameterError(
+                f"from_automaton needs a FiniteAutomaton, but got {type(automaton).__name__}; "
+                "pcgcd.automata.interop reads automata of other libraries"
+            )
+        if automaton.vocab_size != 256:
+            raise InvalidParameterError(
+                "from_automaton needs an automaton over the 256 bytes of UTF-8, but this one is "
+                f"over {automaton.vocab_size} tokens; an automaton over tokens is a target "
+                "already: give it to pcgcd.generate as it is"
+            )
+        language_only("a constraint", automaton)
+        return cls(Embedded(automaton), description)
 
     @cached_property
     def automaton(self) -> FiniteAutomaton:

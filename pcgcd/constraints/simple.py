@@ -17,8 +17,9 @@ from pcgcd.automata.expressions import (
     union,
 )
 from pcgcd.automata.expressions.utf8 import ANY_CHARACTER, character_set
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.checks import at_most, check_whole_number, literal_text
+from pcgcd.constraints.checks import at_most, literal_text
 from pcgcd.constraints.regex.regex import regex_expression
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 

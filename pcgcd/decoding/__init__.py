@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pcgcd.decoding.genealogy import Genealogy, Move
-from pcgcd.decoding.generation import Generator, Stream, generate
+from pcgcd.decoding.generation import Generator, generate
+from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.population import Population, extend, resample
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
-from pcgcd.decoding.prefixes import NextStep, Prefixes
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.randomness import Draw, Randomness
 from pcgcd.decoding.requests import METHODS, Request
@@ -19,8 +19,9 @@ from pcgcd.decoding.resampling import (
     systematic,
 )
 from pcgcd.decoding.results import Generation
-from pcgcd.decoding.smc import SMC, Step, Task
-from pcgcd.decoding.tracking import AutomatonState
+from pcgcd.decoding.smc import SMC, Step
+from pcgcd.decoding.streams import Stream
+from pcgcd.decoding.targets import Target
 from pcgcd.decoding.transforms import Sharpening
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
     "PGCD",
     "RESAMPLERS",
     "SMC",
-    "AutomatonState",
     "Draw",
     "Genealogy",
     "Generation",
@@ -41,14 +41,13 @@ __all__ = [
     "Population",
     "Potential",
     "PrefixValidity",
-    "Prefixes",
     "Proposal",
     "Randomness",
     "Request",
     "Sharpening",
     "Step",
     "Stream",
-    "Task",
+    "Target",
     "Terminal",
     "Twisted",
     "Unconstrained",

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pcgcd.decoding.contracts import check_language_model
 from pcgcd.decoding.genealogy import Genealogy
-from pcgcd.decoding.potentials import Potential, PrefixValidity
+from pcgcd.decoding.potentials import Potential
 from pcgcd.decoding.proposals import GCD, PGCD, Proposal, Twisted
 from pcgcd.decoding.randomness import Randomness
-from pcgcd.decoding.requests import (
-    Request,
-    choose_potential,
-    choose_proposal,
-    stop_rule,
-)
+from pcgcd.decoding.rejection import reject
+from pcgcd.decoding.requests import Plan, Request, choose, stop_rule
 from pcgcd.decoding.results import Generation
 from pcgcd.decoding.smc import SMC, Step
+from pcgcd.decoding.streams import Stream
+from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.decoding.transforms import Sharpening
-from pcgcd.errors import DeadEndError, InvalidParameterError
+from pcgcd.engine import PrefixEngine, start_batch
+from pcgcd.errors import DeadEndError, InvalidParameterError, PcgcdError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pcgcd.automata import FiniteAutomaton
-    from pcgcd.constraints import Constraint
+    from pcgcd.circuits import CircuitLike
     from pcgcd.decoding.resampling import Resampler
-    from pcgcd.hmm import HMM, MonarchHMM
     from pcgcd.lm import LanguageModel, Prompt
 
 __all__ = ["Generator", "Stream", "generate"]
@@ -36,13 +34,13 @@ __all__ = ["Generator", "Stream", "generate"]
 
 def generate(
     lm: LanguageModel,
-    constraint: Constraint | FiniteAutomaton,
+    target: Wanted,
     *,
     prompt: Prompt = "",
-    budget: int = 128,
+    budget: int | None = None,
     particles: int = 8,
-    method: str | Proposal = "pgcd",
-    hmm: HMM | MonarchHMM | None = None,
+    method: str | Proposal | None = None,
+    hmm: CircuitLike | None = None,
     w: float | None = None,
     potential: str | Potential | None = None,
     smc: bool = True,
@@ -63,19 +61,25 @@ def generate(
     With the methods "gcd", "pgcd" and "twisted" every text that ends satisfies the constraint
     within the budget, whatever the language model says.
 
+    The automata among the factors of a circuit are the constraint: ``hmm * fa`` is P-GCD with that
+    product, ``hmm * fa1 * fa2`` satisfies both, ``(0.3 * hmm_a + 0.7 * hmm_b) * fa`` is guided by
+    a mixture. What is left guides, and changes no target. With a weighted automaton f the target
+    is p_lm(x) f(x), up to its sum.
+
     Args:
         lm: The language model.
-        constraint: A constraint, or an automaton over the model's tokens.
+        target: A constraint, an automaton over the model's tokens, or a circuit.
         prompt: A text, token ids, or the messages of a chat.
-        budget: The largest number of tokens, the one that ends the text included.
+        budget: The largest number of tokens, the one that ends the text included; by default
+            128, or the length of a circuit of one length.
         particles: The number of texts k.
         method: "pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection", or a proposal of
-            your own.
-        hmm: The HMM of P-GCD and of "twisted", distilled from the language model. If it has learnt
-            to copy from prompts, it is conditioned on this one.
-        w: How far the language model is trusted rather than the HMM, from 0 to 1, which is GCD;
+            your own. By default P-GCD where there is a guide, else GCD.
+        hmm: The guide of P-GCD and of "twisted": an HMM distilled from the language model, or any
+            other circuit. An HMM that has learnt to copy from prompts is conditioned on this one.
+        w: How far the language model is trusted rather than the guide, from 0 to 1, which is GCD;
             by default 0.7 for P-GCD and 0.5 for "twisted".
-        potential: "pgcd" (look ahead with the HMM), "prefix" (the text still fits in the budget),
+        potential: "pgcd" (look ahead with the guide), "prefix" (the text still fits in the budget),
             "local" (some text of any length is left), "terminal" (nothing before the end), or a
             potential of your own. By default the one that goes with the method.
         smc: Resample. Without it the texts are independent samples of the proposal; their
@@ -113,8 +117,11 @@ def generate(
         max_attempts=max_attempts,
         cache=cache,
     )
-    request = Request(constraint, prompt, budget)
-    return generator.run([request], seed=seed, on_step=on_step, progress=progress)[0]
+    request = Request(target, prompt, budget)
+    result = generator.run([request], seed=seed, on_step=on_step, progress=progress)[0]
+    if result.error is not None:
+        raise result.error
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +143,8 @@ class Generator:
     """
 
     lm: LanguageModel
-    method: str | Proposal = "pgcd"
-    hmm: HMM | MonarchHMM | None = None
+    method: str | Proposal | None = None
+    hmm: CircuitLike | None = None
     w: float | None = None
     potential: str | Potential | None = None
     smc: SMC = field(default_factory=SMC)
@@ -146,14 +153,9 @@ class Generator:
     cache: Path | str | None = None
 
     def __post_init__(self) -> None:
-        """Check that what the method needs is there."""
-        proposal = choose_proposal(self.method, self.w)
-        potential = choose_potential(self.potential, self.method, self.w)
-        if self.hmm is None and (proposal.needs_product or potential.needs_product):
-            raise InvalidParameterError(
-                "looking ahead needs an HMM distilled from the language model: give hmm=, or use "
-                'method="gcd", which needs none'
-            )
+        """Check the settings, as far as they do not depend on a request."""
+        check_language_model(self.lm)
+        choose(self.method, self.potential, self.w)
         if self.max_attempts < 1:
             raise InvalidParameterError(
                 f"max_attempts must be at least 1, but is {self.max_attempts}"
@@ -167,178 +169,184 @@ class Generator:
         on_step: Callable[[Step], None] | None = None,
         progress: bool = False,
     ) -> list[Generation]:
-        """Generate for each request."""
+        """Generate for each request.
+
+        A request that cannot be fulfilled does not keep the others from being so: its result has
+        no text of any weight, and says why in :attr:`Generation.error`.
+        """
+        rng = Randomness(seed)
         if self.method == "rejection":
-            return [self._reject(request, seed) for request in requests]
+            return [self._reject(request, rng) for request in requests]
         from pcgcd.decoding.progress import shown
 
-        steps = self._steps(requests, Randomness(seed))
+        run = _Run.start(self, requests)
         records = []
-        for step in shown(steps, max((r.budget for r in requests), default=0), progress):
+        for step in shown(run.steps(rng), max(run.budgets, default=0), progress):
             records.append(step)
             if on_step is not None:
                 on_step(step)
-        return self._results(requests, records)
+        return run.results(records)
 
     def stream(self, request: Request, *, seed: int | None = None) -> Stream:
         """Generate one request, and give out text as soon as no resampling can take it back."""
         if self.method == "rejection":
             raise InvalidParameterError("rejection sampling knows its texts only at the end")
-        return Stream(self, request, seed)
+        # Bad requests raise here, not at the first piece.
+        run = _Run.start(self, [request])
+        failed = next(iter(run.errors.values()), None)
+        if failed is not None:
+            raise failed
+        return Stream(
+            run.steps(Randomness(seed)), lambda steps: run.results(steps)[0], self.lm.vocabulary
+        )
 
-    # -- inside -------------------------------------------------------------------------------
-
-    def _steps(self, requests: Sequence[Request], rng: Randomness) -> Iterator[Step]:
-        tasks = [request.task(self.lm, self.cache) for request in requests]
-        return self.smc.steps(
+    def _reject(self, request: Request, rng: Randomness) -> Generation:
+        batch = Generator(
             self.lm,
-            tasks,
-            choose_proposal(self.method, self.w),
-            choose_potential(self.potential, self.method, self.w),
-            hmm=self.hmm,
-            stop=stop_rule(self.stop, self.lm.vocabulary),
+            "unconstrained",
+            potential="prefix",
+            smc=SMC(self.smc.particles, None, sharpening=self.smc.sharpening),
+            stop=self.stop,
+            cache=self.cache,
+        )
+
+        def attempt(count: int) -> Generation:
+            smc = SMC(count, None, sharpening=self.smc.sharpening)
+            run = _Run.start(replace(batch, smc=smc), [request])
+            result = run.results(list(run.steps(rng)))[0]
+            # That no sample is accepted is no error of the request's.
+            if isinstance(result.error, PcgcdError) and not result.token_ids:
+                raise result.error
+            return result
+
+        try:
+            return reject(attempt, self.smc.particles, self.max_attempts)
+        except PcgcdError as error:
+            return Generation.failed(error, "rejection")
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Requests on their way through SMC.
+
+    Attributes:
+        generator: The settings.
+        requests: All requests.
+        plan: How they are generated.
+        tasks: Those that can be: the place of each, its target, its engine.
+        budgets: Their budgets.
+        prompts: Their prompts.
+        errors: Why the others cannot, by place.
+    """
+
+    generator: Generator
+    requests: tuple[Request, ...]
+    plan: Plan
+    tasks: tuple[tuple[int, Target, PrefixEngine], ...]
+    budgets: tuple[int, ...]
+    prompts: tuple[tuple[int, ...], ...]
+    errors: dict[int, PcgcdError]
+
+    @classmethod
+    def start(cls, generator: Generator, requests: Sequence[Request]) -> _Run:
+        lm, errors = generator.lm, {}
+        targets: dict[int, Target] = {}
+        known: dict[Hashable, Target] = {}
+        for place, request in enumerate(requests):
+            try:
+                key = request.target
+                if key not in known:
+                    known[key] = Target.of(key, lm.vocabulary, generator.hmm, cache=generator.cache)
+                targets[place] = known[key]
+            except PcgcdError as error:
+                errors[place] = error
+        guided = bool(targets) and all(target.guide is not None for target in targets.values())
+        plan = choose(
+            generator.method, generator.potential, generator.w, guided=guided or not targets
+        )
+        tasks, budgets, prompts = [], [], []
+        engines: dict[tuple[Target, tuple[int, ...]], PrefixEngine] = {}
+        for place, target in targets.items():
+            request = requests[place]
+            try:
+                prompt = tuple(lm.encode(request.prompt))
+                budget = request.budget_for(target)
+                if (target, prompt) not in engines:
+                    engines[target, prompt] = target.engine(prompt, guided=plan.needs_guide)
+                engine = engines[target, prompt]
+                engine.check(budget)
+            except PcgcdError as error:
+                errors[place] = error
+                continue
+            tasks.append((place, target, engine))
+            budgets.append(budget)
+            prompts.append(prompt)
+        return cls(
+            generator,
+            tuple(requests),
+            plan,
+            tuple(tasks),
+            tuple(budgets),
+            tuple(prompts),
+            errors,
+        )
+
+    def steps(self, rng: Randomness) -> Iterator[Step]:
+        """The steps of all tasks, which share the language model's batches."""
+        if not self.tasks:
+            return
+        generator = self.generator
+        start = start_batch(
+            [(engine, n) for (_, _, engine), n in zip(self.tasks, self.budgets, strict=True)]
+        )
+        yield from generator.smc.steps(
+            generator.lm,
+            self.prompts,
+            start,
+            self.plan.proposal,
+            self.plan.potential,
+            stop=stop_rule(generator.stop, generator.lm.vocabulary),
             seed=rng,
         )
 
-    def _results(self, requests: Sequence[Request], steps: Sequence[Step]) -> list[Generation]:
-        results = [self._result(i, request, steps) for i, request in enumerate(requests)]
-        if isinstance(choose_proposal(self.method, self.w), GCD | PGCD | Twisted):
-            for result in results:
-                if result.log_evidence == -math.inf:
-                    raise DeadEndError(
-                        "all particles died: after "
-                        f"{max(map(len, result.token_ids))} tokens the language model gave "
-                        "probability zero to every token that the constraint allows; a higher "
-                        "temperature, no top_k or top_p, or more particles may help"
-                    )
-        return results
+    def results(self, steps: Sequence[Step]) -> list[Generation]:
+        """What came of each request."""
+        done = {place: self._result(task, steps) for task, (place, _, _) in enumerate(self.tasks)}
+        return [
+            Generation.failed(self.errors[place], self.plan.name)
+            if place in self.errors
+            else done[place]
+            for place in range(len(self.requests))
+        ]
 
-    def _result(self, task: int, request: Request, steps: Sequence[Step]) -> Generation:
-        last = steps[-1].population
-        members = last.members(task)
-        vocabulary = self.lm.vocabulary
+    def _result(self, task: int, steps: Sequence[Step]) -> Generation:
+        place, target, _ = self.tasks[task]
+        request, last = self.requests[place], steps[-1].population
+        members, vocabulary = last.members(task), self.generator.lm.vocabulary
         token_ids = tuple(last.tokens[i] for i in members)
+        log_evidence = last.total_log_evidence(task)
         return Generation(
-            texts=tuple(map(self._text, token_ids)),
+            texts=tuple(vocabulary.decode(ids).decode("utf-8", "replace") for ids in token_ids),
             token_ids=token_ids,
             log_weights=tuple(last.log_weights[members].tolist()),
             log_probs=tuple(last.log_probs[members].tolist()),
-            log_evidence=last.total_log_evidence(task),
+            log_evidence=log_evidence,
             effective_sample_sizes=tuple(s.effective_sample_sizes[task] for s in steps),
-            satisfied=tuple(request.satisfied_by(ids, vocabulary) for ids in token_ids),
+            satisfied=tuple(request.satisfied_by(target, ids, vocabulary) for ids in token_ids),
             ended=tuple(last.ended[i] for i in members),
             genealogy=Genealogy.of_task(steps, task),
-            method=self.method if isinstance(self.method, str) else repr(self.method),
+            method=self.plan.name,
             seconds=sum(s.seconds for s in steps),
             model_seconds=sum(s.model_seconds for s in steps),
+            error=self._dead_end(token_ids) if log_evidence == -math.inf else None,
         )
 
-    def _text(self, token_ids: Sequence[int]) -> str:
-        return self.lm.vocabulary.decode(token_ids).decode("utf-8", "replace")
-
-    def _reject(self, request: Request, seed: int | None) -> Generation:
-        """Sample until there are enough texts; hopeless ones are given up early."""
-        rng = Randomness(seed)
-        wanted, attempts = self.smc.particles, 0
-        accepted: list[tuple[tuple[int, ...], float]] = []
-        seconds = model_seconds = 0.0
-        while len(accepted) < wanted and attempts < self.max_attempts:
-            size = min(max(wanted, 16), self.max_attempts - attempts)
-            batch = Generator(
-                self.lm,
-                "unconstrained",
-                potential=PrefixValidity(),
-                smc=SMC(size, None, sharpening=self.smc.sharpening),
-                stop=self.stop,
-                cache=self.cache,
-            )
-            result = batch._results([request], list(batch._steps([request], rng)))[0]
-            attempts += size
-            seconds, model_seconds = seconds + result.seconds, model_seconds + result.model_seconds
-            accepted += [
-                (ids, log_p)
-                for ids, log_p, log_weight in zip(
-                    result.token_ids, result.log_probs, result.log_weights, strict=True
-                )
-                if log_weight > -math.inf
-            ]
-        rate = len(accepted) / attempts
-        kept = accepted[:wanted]
-        vocabulary = self.lm.vocabulary
-        return Generation(
-            texts=tuple(self._text(ids) for ids, _ in kept),
-            token_ids=tuple(ids for ids, _ in kept),
-            log_weights=(0.0,) * len(kept),
-            log_probs=tuple(log_p for _, log_p in kept),
-            log_evidence=math.log(rate) if rate else -math.inf,
-            effective_sample_sizes=(),
-            satisfied=tuple(request.satisfied_by(ids, vocabulary) for ids, _ in kept),
-            ended=(True,) * len(kept),
-            genealogy=Genealogy(()),
-            method="rejection",
-            acceptance_rate=rate,
-            seconds=seconds,
-            model_seconds=model_seconds,
+    def _dead_end(self, token_ids: Sequence[tuple[int, ...]]) -> DeadEndError | None:
+        """Why no text has any weight, where the proposal never leaves the constraint."""
+        if not isinstance(self.plan.proposal, GCD | PGCD | Twisted):
+            return None
+        return DeadEndError(
+            f"all particles died: after {max(map(len, token_ids))} tokens the language model gave "
+            "probability zero to every token that the constraint allows; a higher temperature, no "
+            "top_k or top_p, or more particles may help"
         )
-
-
-class Stream:
-    """Pieces of text of a running generation; then its result.
-
-    With one particle every token is final at once. With several, text is final when all living
-    particles share it.
-
-    Attributes:
-        result: The generation, once the stream has ended.
-    """
-
-    def __init__(self, generator: Generator, request: Request, seed: int | None) -> None:
-        self.result: Generation | None = None
-        self._generator, self._request = generator, request
-        # Bad requests raise here, not at the first piece.
-        self._steps = generator._steps([request], Randomness(seed))
-
-    def __iter__(self) -> Iterator[str]:
-        vocabulary = self._generator.lm.vocabulary
-        records, given = [], 0
-        for step in self._steps:
-            records.append(step)
-            population = step.population
-            if not population.active:
-                break
-            alive = [
-                ids
-                for ids, weight in zip(population.tokens, population.log_weights, strict=True)
-                if weight > -math.inf
-            ]
-            text = _whole_characters(vocabulary.decode(_common_prefix(alive)))
-            if len(text) > given:
-                yield text[given:].decode("utf-8", "replace")
-                given = len(text)
-        self.result = self._generator._results([self._request], records)[0]
-        final = self.result.best.encode()
-        if len(final) > given and self._generator.smc.particles == 1:
-            yield final[given:].decode("utf-8", "replace")
-
-
-def _common_prefix(sequences: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    if not sequences:
-        return ()
-    low, high = min(sequences), max(sequences)
-    length = next(
-        (i for i, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]),
-        min(len(low), len(high)),
-    )
-    return low[:length]
-
-
-def _whole_characters(text: bytes) -> bytes:
-    """Without the beginning of a character whose other bytes are still to come."""
-    for length in range(1, min(4, len(text) + 1)):
-        lead = text[-length]
-        if lead >= 0xC0:
-            size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            return text[:-length] if size > length else text
-        if lead < 0x80:
-            break
-    return text

@@ -11,11 +11,18 @@ from typing import TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from pcgcd.decoding.contracts import (
+    check_ancestors,
+    check_candidates,
+    check_log_twist,
+    check_support,
+)
+from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.potentials import Potential
-from pcgcd.decoding.prefixes import NextStep, Prefixes
 from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.resampling import Resampler, effective_sample_size
+from pcgcd.engine.state import PrefixState
 
 __all__ = ["Population", "Stop", "extend", "resample"]
 
@@ -41,7 +48,7 @@ class Population:
         ended: Whether each text has ended.
         accepted: Whether it ended in an accepting state.
         active: The particles that go on.
-        prefixes: One row for each active particle.
+        state: The prefixes, one row for each active particle.
         log_evidence: What resampling has moved from the weights to the evidence, by task.
     """
 
@@ -53,16 +60,16 @@ class Population:
     ended: tuple[bool, ...]
     accepted: tuple[bool, ...]
     active: tuple[int, ...]
-    prefixes: Prefixes
+    state: PrefixState
     log_evidence: tuple[float, ...]
 
     @classmethod
-    def start(cls, prefixes: Prefixes, task: Sequence[int]) -> Population:
+    def start(cls, state: PrefixState, task: Sequence[int]) -> Population:
         """Before the first token, all weights one."""
-        count = prefixes.num_rows
+        count = state.num_rows
         zeros = torch.zeros(count, dtype=torch.float64)
         return cls(
-            tokens=prefixes.tokens,
+            tokens=((),) * count,
             task=tuple(task),
             log_weights=zeros,
             log_probs=zeros,
@@ -70,7 +77,7 @@ class Population:
             ended=(False,) * count,
             accepted=(False,) * count,
             active=tuple(range(count)),
-            prefixes=prefixes,
+            state=state,
             log_evidence=(0.0,) * (max(task, default=-1) + 1),
         )
 
@@ -95,7 +102,7 @@ class Population:
         return effective_sample_size(self.log_weights[self.members(task)])
 
     def total_log_evidence(self, task: int) -> float:
-        """The estimate of log sum_x p_lm(x) 1{x in C}; its exponential is unbiased at the end."""
+        """The estimate of log sum_x p_lm(x) f(x); its exponential is unbiased at the end."""
         return self.log_evidence[task] + _log_mean(self.log_weights[self.members(task)])
 
 
@@ -125,24 +132,28 @@ def extend(
         stop: An additional end of texts.
     """
     active = list(population.active)
-    candidates = proposal.weigh(NextStep(population.prefixes, log_probs))
+    step = NextStep(population.state, log_probs)
+    candidates = check_candidates(proposal.weigh(step), step, proposal)
     draw = rng.categorical(candidates.log_weights)
+    if bool((draw.log_q == -math.inf).any()):
+        check_support(step, candidates, proposal)
     token = candidates.token(draw.column)
     log_p = log_probs.gather(1, token.unsqueeze(1)).squeeze(1).double().cpu()
     log_q, tokens = draw.log_q.cpu(), token.tolist()
 
-    prefixes = population.prefixes.advance(tokens)
-    accepted = prefixes.automaton.accepted().tolist()
+    state = population.state.advance(tokens)
+    texts = [(*population.tokens[i], t) for i, t in zip(active, tokens, strict=True)]
+    log_final = state.log_final().tolist()
     ended = [
         tokens[row] in eos_ids
-        or prefixes.automaton.remaining[row] <= 0
-        or (stop is not None and accepted[row] and stop(prefixes.tokens[row]))
+        or state.remaining[row] <= 0
+        or (stop is not None and log_final[row] > -math.inf and stop(texts[row]))
         for row in range(len(active))
     ]
-    log_twist = potential.log_twist(prefixes)
+    log_twist = check_log_twist(potential.log_twist(state), len(active), potential)
     for row, end in enumerate(ended):
         if end:
-            log_twist[row] = 0.0 if accepted[row] else -math.inf
+            log_twist[row] = log_final[row]
 
     before = population.log_twist[active]
     gain = log_p - log_q + log_twist - before
@@ -157,14 +168,14 @@ def extend(
     index = torch.tensor(active)
     return replace(
         population,
-        tokens=_put(population.tokens, places, [prefixes.tokens[row] for row in drawn]),
+        tokens=_put(population.tokens, places, [texts[row] for row in drawn]),
         log_weights=population.log_weights.index_add(0, index, gain),
-        log_probs=population.log_probs.index_add(0, index, log_p),
+        log_probs=population.log_probs.index_add(0, torch.tensor(places).long(), log_p[drawn]),
         log_twist=population.log_twist.index_copy(0, index, log_twist),
         ended=_put(population.ended, places, [ended[row] for row in drawn]),
-        accepted=_put(population.accepted, places, [accepted[row] for row in drawn]),
+        accepted=_put(population.accepted, places, [log_final[row] > -math.inf for row in drawn]),
         active=tuple(active[row] for row in going),
-        prefixes=prefixes.select(going),
+        state=state.select(going),
     )
 
 
@@ -195,7 +206,8 @@ def resample(
             continue
         happened = True
         mine = population.log_weights[members]
-        chosen = method((mine - mine.logsumexp(0)).exp(), rng).tolist()
+        weights = (mine - mine.logsumexp(0)).exp()
+        chosen = check_ancestors(method(weights.clone(), rng), weights, method)
         evidence[task] += _log_mean(mine)
         log_weights[members] = 0.0
         for place, parent in zip(members, chosen, strict=True):
@@ -214,7 +226,7 @@ def resample(
             ended=tuple(population.ended[i] for i in ancestors),
             accepted=tuple(population.accepted[i] for i in ancestors),
             active=active,
-            prefixes=population.prefixes.select([row_of[ancestors[i]] for i in active]),
+            state=population.state.select([row_of[ancestors[i]] for i in active]),
             log_evidence=tuple(evidence),
         ),
         tuple(ancestors),

@@ -1,8 +1,9 @@
 """Potentials: how good a prefix is, beyond its probability.
 
 The intermediate target of SMC is phi(x_1:t) = p_lm(x_1:t) * psi(x_1:t). Where a text ends, psi is
-the indicator of the constraint whatever the potential says before, so that the weights aim at
-p_lm(x) * 1{x in C} with every potential, and for ambiguous automata too.
+f(x), the indicator of the constraint (or its weight, where it is weighted), whatever the potential
+says before. So the weights aim at p_lm(x) f(x) with every potential, and for ambiguous automata
+too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from pcgcd.decoding.prefixes import Prefixes
 from pcgcd.decoding.proposals import check_weight
+from pcgcd.engine.state import PrefixState
 
 __all__ = ["LookAhead", "Potential", "PrefixValidity", "Terminal"]
 
@@ -25,14 +26,14 @@ class Potential(Protocol):
     The result is unbiased if psi is positive wherever the prefix can still be completed.
 
     Attributes:
-        needs_product: Whether it reads ``prefixes.product``.
+        needs_guide: Whether it needs a guide: whether it asks the state what a circuit says.
     """
 
     @property
-    def needs_product(self) -> bool:
-        """Whether it needs an HMM."""
+    def needs_guide(self) -> bool:
+        """Whether it needs a guide, such as an HMM."""
 
-    def log_twist(self, prefixes: Prefixes) -> Tensor:
+    def log_twist(self, state: PrefixState) -> Tensor:
         """The logarithm of psi(x_1:t) of each prefix, (k,); -inf kills it."""
 
 
@@ -40,33 +41,33 @@ class Potential(Protocol):
 class Terminal:
     """Nothing before the end: psi = 1."""
 
-    needs_product: ClassVar[bool] = False
+    needs_guide: ClassVar[bool] = False
 
-    def log_twist(self, prefixes: Prefixes) -> Tensor:
+    def log_twist(self, state: PrefixState) -> Tensor:
         """Zeros."""
-        return torch.zeros(prefixes.num_rows, dtype=torch.float64)
+        return torch.zeros(state.num_rows, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
 class PrefixValidity:
-    """psi = 1 if the prefix can be completed, else 0.
+    """psi = 1 if the prefix can be completed, else 0; with weights, the weight so far.
 
     Attributes:
         within_budget: Completed in the tokens that remain; else in any number of them.
     """
 
     within_budget: bool = True
-    needs_product: ClassVar[bool] = False
+    needs_guide: ClassVar[bool] = False
 
-    def log_twist(self, prefixes: Prefixes) -> Tensor:
-        """Zero or -inf."""
-        viable = prefixes.automaton.viable(within_budget=self.within_budget)
-        return torch.where(viable, 0.0, -torch.inf).double()
+    def log_twist(self, state: PrefixState) -> Tensor:
+        """Zero (or the logarithm of the weight so far), or -inf."""
+        viable = state.viable(within_budget=self.within_budget)
+        return state.log_so_far().masked_fill(~viable, -torch.inf)
 
 
 @dataclass(frozen=True)
 class LookAhead:
-    """psi = p_hmm(C | x_1:t)^(1 - w), the HMM's guess that the text will do.
+    """psi = E_g[f | x_1:t]^(1 - w), the guide's guess of how well the text will do.
 
     For an ambiguous automaton it counts paths; the end of the text corrects that.
 
@@ -75,14 +76,14 @@ class LookAhead:
     """
 
     w: float = 0.0
-    needs_product: ClassVar[bool] = True
+    needs_guide: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the range."""
         check_weight(self.w)
 
-    def log_twist(self, prefixes: Prefixes) -> Tensor:
-        """The product's log-probability of a completion, tempered."""
-        log_chance = prefixes.need_product().log_lookahead().double().cpu()
+    def log_twist(self, state: PrefixState) -> Tensor:
+        """The circuit's log-probability of a completion, tempered."""
+        log_chance = state.log_lookahead().double().cpu()
         # Not zero times infinity: what cannot be completed stays impossible.
         return torch.where(log_chance.isneginf(), log_chance, (1 - self.w) * log_chance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from pcgcd.decoding.prefixes import NextStep
+from pcgcd.decoding.next_step import NextStep
 from pcgcd.engine.candidates import Candidates
 from pcgcd.errors import InvalidParameterError
 
@@ -19,12 +19,12 @@ class Proposal(Protocol):
     which the target goes on.
 
     Attributes:
-        needs_product: Whether it reads ``step.prefixes.product``.
+        needs_guide: Whether it needs a guide: whether it asks the state what a circuit says.
     """
 
     @property
-    def needs_product(self) -> bool:
-        """Whether it needs an HMM."""
+    def needs_guide(self) -> bool:
+        """Whether it needs a guide, such as an HMM."""
 
     def weigh(self, step: NextStep) -> Candidates:
         """The tokens and their log-weights, not normalised; a row without any dies."""
@@ -34,7 +34,7 @@ class Proposal(Protocol):
 class Unconstrained:
     """The language model itself."""
 
-    needs_product: ClassVar[bool] = False
+    needs_guide: ClassVar[bool] = False
 
     def weigh(self, step: NextStep) -> Candidates:
         """All tokens."""
@@ -48,7 +48,7 @@ class LCD:
     The budget may end before the text does.
     """
 
-    needs_product: ClassVar[bool] = False
+    needs_guide: ClassVar[bool] = False
 
     def weigh(self, step: NextStep) -> Candidates:
         """The model's weights, masked."""
@@ -59,7 +59,7 @@ class LCD:
 class GCD:
     """Globally constrained decoding, Eq. (2): tokens after which a text fits in the budget."""
 
-    needs_product: ClassVar[bool] = False
+    needs_guide: ClassVar[bool] = False
 
     def weigh(self, step: NextStep) -> Candidates:
         """The model's weights, masked."""
@@ -67,7 +67,7 @@ class GCD:
 
 
 def check_weight(w: float) -> None:
-    """Whether a weight of the language model is one.
+    """Check that w, the weight of the language model, lies in [0, 1].
 
     Raises:
         InvalidParameterError: It is not between 0 and 1.
@@ -78,7 +78,7 @@ def check_weight(w: float) -> None:
 
 @dataclass(frozen=True)
 class _Weighted:
-    """What depends on how far the language model is trusted rather than the HMM."""
+    """What depends on how far the language model is trusted rather than the guide."""
 
     w: float
 
@@ -87,20 +87,20 @@ class _Weighted:
         check_weight(self.w)
 
     @property
-    def needs_product(self) -> bool:
-        """Whether it needs an HMM."""
+    def needs_guide(self) -> bool:
+        """Whether it needs a guide, such as an HMM."""
         return self.w < 1
 
 
 @dataclass(frozen=True)
 class PGCD(_Weighted):
-    """Probabilistic GCD: q(x_t) in proportion to p_lm(x_t)^w * p_prod(x_t)^(1 - w).
+    """Probabilistic GCD: q(x_t) in proportion to p_lm(x_t)^w * p_circuit(x_t)^(1 - w).
 
     ``w`` weighs the language model (in GeLaTo and Ctrl-G, w weighs the HMM). Its support is that
     of GCD.
 
     Attributes:
-        w: Between 0, the product with the HMM alone, and 1, which is GCD.
+        w: Between 0, the circuit alone, and 1, which is GCD.
     """
 
     w: float = 0.7
@@ -109,13 +109,13 @@ class PGCD(_Weighted):
         """The geometric mixture over the tokens that GCD allows."""
         if self.w == 1:
             return step.masked(within_budget=True)
-        product = step.prefixes.need_product().next_tokens()
+        circuit = step.state.next_tokens()
         if self.w == 0:
-            return product
-        # In place: these (k, V) passes are what a step costs beside the product.
-        mixture = product.log_weights.mul(1 - self.w)
-        mixture.add_(product.at(step.log_probs).to(mixture.dtype), alpha=self.w)
-        return product.with_weights(mixture)
+            return circuit
+        # In place: these (k, V) passes are what a step costs beside the circuit.
+        mixture = circuit.log_weights.mul(1 - self.w)
+        mixture.add_(circuit.at(step.log_probs).to(mixture.dtype), alpha=self.w)
+        return circuit.with_weights(mixture)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Twisted(_Weighted):
         """The model's weights times those of the look-ahead."""
         if self.w == 1:
             return step.masked(within_budget=True)
-        ahead = step.prefixes.need_product().next_lookaheads()
+        ahead = step.state.next_lookaheads()
         twisted = ahead.log_weights.mul(1 - self.w)
         twisted.add_(ahead.at(step.log_probs).to(twisted.dtype))
         return ahead.with_weights(twisted)

@@ -79,8 +79,8 @@ class Randomness:
         if bool(undefined.any()):
             if not bool((given[undefined] == -torch.inf).all()):
                 raise InvalidParameterError(
-                    "log-weights must be finite or -inf, but some are NaN or +inf; does the "
-                    "language model return such log-probabilities?"
+                    "log-weights must be finite or -inf, but some are NaN or +inf; look at what "
+                    "the proposal's weigh and the language model's log_probs return"
                 )
             shares[undefined] = 0.0
         return shares

@@ -6,24 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pcgcd.automata import FiniteAutomaton
+from pcgcd.constraints import Constraint
+from pcgcd.decoding.contracts import needs_guide
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
-from pcgcd.decoding.smc import Task
+from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm import Prompt
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pcgcd.automata import Vocabulary
-    from pcgcd.constraints import Constraint
     from pcgcd.decoding.population import Stop
-    from pcgcd.lm import LanguageModel
 
-__all__ = ["METHODS", "Request", "choose_potential", "choose_proposal", "stop_rule"]
+__all__ = ["METHODS", "Plan", "Request", "choose", "stop_rule"]
 
 METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
+
+_BUDGET = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,43 +30,72 @@ class Request:
     """One thing to generate.
 
     Attributes:
-        constraint: A constraint, or an automaton over the language model's tokens.
+        target: A constraint, an automaton over the language model's tokens, or a circuit.
         prompt: A text, token ids, or the messages of a chat.
-        budget: The largest number of tokens, the one that ends the text included.
+        budget: The largest number of tokens, the one that ends the text included. By default 128;
+            of a circuit of one length, that length.
     """
 
-    constraint: Constraint | FiniteAutomaton
+    target: Wanted
     prompt: Prompt = ""
-    budget: int = 128
+    budget: int | None = None
 
-    def task(self, lm: LanguageModel, cache: Path | str | None = None) -> Task:
-        """The request in tokens.
-
-        Raises:
-            EmptyLanguageError: No text fits in the budget.
-        """
-        if isinstance(self.constraint, FiniteAutomaton):
-            automaton = self.constraint
-        elif hasattr(self.constraint, "compile"):
-            automaton = self.constraint.compile(lm.vocabulary, cache=cache)
-        else:
+    def budget_for(self, target: Target) -> int:
+        """The budget, checked; without one, the usual."""
+        if self.budget is None:
+            return _BUDGET if target.length is None else target.length
+        if isinstance(self.budget, bool) or not isinstance(self.budget, int) or self.budget < 1:
             raise InvalidParameterError(
-                "the constraint must be a Constraint or a FiniteAutomaton, but is "
-                f"{type(self.constraint).__name__}; see pcgcd.constraints"
+                f"the budget must be a positive number of tokens, but is {self.budget!r}"
             )
-        return Task(tuple(lm.encode(self.prompt)), automaton, self.budget)
+        return self.budget
 
-    def satisfied_by(self, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
+    def satisfied_by(self, target: Target, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
         """Whether the text of the tokens satisfies the constraint, whoever made it."""
-        if isinstance(self.constraint, FiniteAutomaton):
-            return self.constraint.accepts(tokens)
-        return self.constraint.matches(vocabulary.decode(tokens))
+        if isinstance(self.target, Constraint):
+            return self.target.matches(vocabulary.decode(tokens))
+        return target.automaton.accepts(tokens)
 
 
-def choose_proposal(method: str | Proposal, w: float | None) -> Proposal:
-    """The proposal of a method; without a weight of the language model, with its usual one."""
-    if not isinstance(method, str):
-        return method
+@dataclass(frozen=True)
+class Plan:
+    """How to generate.
+
+    Attributes:
+        name: What the method is called.
+        proposal: What tokens are drawn from.
+        potential: What rates unfinished texts.
+    """
+
+    name: str
+    proposal: Proposal
+    potential: Potential
+
+    @property
+    def needs_guide(self) -> bool:
+        """Whether the target's guide is asked."""
+        return needs_guide(self.proposal, "proposal", "weigh") or needs_guide(
+            self.potential, "potential", "log_twist"
+        )
+
+
+def choose(
+    method: str | Proposal | None,
+    potential: str | Potential | None = None,
+    w: float | None = None,
+    *,
+    guided: bool = True,
+) -> Plan:
+    """The proposal and the potential of a method.
+
+    Args:
+        method: A name, a proposal, or None: P-GCD where there is a guide, else GCD.
+        potential: A name or a potential; without one, that which goes with the method.
+        w: How far the language model is trusted; without it, as is usual for the method.
+        guided: Whether there is a guide.
+    """
+    if method is None:
+        method = "pgcd" if guided else "gcd"
     proposals: dict[str, Callable[[], Proposal]] = {
         "unconstrained": Unconstrained,
         "rejection": Unconstrained,
@@ -76,36 +104,35 @@ def choose_proposal(method: str | Proposal, w: float | None) -> Proposal:
         "pgcd": lambda: PGCD() if w is None else PGCD(w),
         "twisted": lambda: Twisted() if w is None else Twisted(w),
     }
-    if method not in proposals:
+    if isinstance(method, str) and method not in proposals:
         raise InvalidParameterError(
             f"method must be one of {', '.join(METHODS)}, or a proposal, but is {method!r}"
         )
-    return proposals[method]()
-
-
-def choose_potential(
-    potential: str | Potential | None, method: str | Proposal, w: float | None = None
-) -> Potential:
-    """The potential of that name; without one, the potential that goes with the method."""
-    if potential is None and method == "twisted":
-        return LookAhead(Twisted().w if w is None else w)
-    if potential is None:
-        usual = {"unconstrained": "terminal", "lcd": "local", "pgcd": "pgcd"}
-        potential = usual.get(method, "prefix") if isinstance(method, str) else "prefix"
-    if not isinstance(potential, str):
-        return potential
+    proposal = proposals[method]() if isinstance(method, str) else method
     potentials: dict[str, Callable[[], Potential]] = {
         "terminal": Terminal,
         "local": lambda: PrefixValidity(within_budget=False),
         "prefix": PrefixValidity,
         "pgcd": LookAhead,
     }
-    if potential not in potentials:
+    if potential is None and isinstance(proposal, Twisted):
+        potential = LookAhead(proposal.w) if proposal.needs_guide else "prefix"
+    if potential is None:
+        usual = {"unconstrained": "terminal", "lcd": "local", "pgcd": "pgcd"}
+        potential = usual.get(method, "prefix") if isinstance(method, str) else "prefix"
+    if isinstance(potential, str) and potential not in potentials:
         raise InvalidParameterError(
             f"potential must be one of {', '.join(potentials)}, or an object with log_twist, but "
             f"is {potential!r}"
         )
-    return potentials[potential]()
+    rated = potentials[potential]() if isinstance(potential, str) else potential
+    plan = Plan(method if isinstance(method, str) else repr(method), proposal, rated)
+    if plan.needs_guide and not guided:
+        raise InvalidParameterError(
+            "looking ahead needs a guide, such as an HMM distilled from the language model: give "
+            'hmm=, or a circuit such as hmm * fa, or use method="gcd", which needs none'
+        )
+    return plan
 
 
 def stop_rule(

@@ -11,6 +11,7 @@ import torch
 from pcgcd.circuits.tables import table_html
 from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.randomness import Randomness
+from pcgcd.errors import DeadEndError, PcgcdError
 
 __all__ = ["Generation"]
 
@@ -37,6 +38,7 @@ class Generation:
         acceptance_rate: The share of samples that were accepted; rejection sampling only.
         seconds: The time taken without the language model.
         model_seconds: The time that the language model took.
+        error: Why no text has any weight, if none has.
     """
 
     texts: tuple[str, ...]
@@ -52,6 +54,12 @@ class Generation:
     acceptance_rate: float | None = None
     seconds: float = 0.0
     model_seconds: float = 0.0
+    error: PcgcdError | None = None
+
+    @classmethod
+    def failed(cls, error: PcgcdError, method: str) -> Generation:
+        """The result of a request that could not be started."""
+        return cls((), (), (), (), -math.inf, (), (), (), Genealogy(()), method, error=error)
 
     @property
     def ancestors(self) -> tuple[tuple[int, ...] | None, ...]:
@@ -76,7 +84,12 @@ class Generation:
 
     @property
     def best(self) -> str:
-        """The text of the largest weight, equal texts together; of several, the most probable."""
+        """The text of the largest weight, equal texts together; of several, the most probable.
+
+        Raises:
+            DeadEndError: No text has any weight.
+        """
+        self._require_weight()
         total = self.posterior()
         order = range(len(self.texts))
         # Rounded, so that equal sums are equal.
@@ -85,9 +98,24 @@ class Generation:
         ]
 
     def draw(self, seed: int | None = None) -> str:
-        """One text, drawn by weight: a sample of p_lm(x | C) when there are many particles."""
+        """One text, drawn by weight: a sample of p_lm(x | C) when there are many particles.
+
+        Raises:
+            DeadEndError: No text has any weight.
+        """
+        self._require_weight()
         weights = torch.tensor([self.log_weights], dtype=torch.float64)
         return self.texts[int(Randomness(seed).categorical(weights).column)]
+
+    def _require_weight(self) -> None:
+        if any(self.weights):
+            return
+        if self.error is not None:
+            raise self.error
+        raise DeadEndError(
+            f"none of the {len(self.texts)} texts satisfies the constraint, so none can be chosen; "
+            'use method="gcd", which keeps to it, more particles or a larger budget'
+        )
 
     def posterior(self) -> dict[str, float]:
         """The weight of each different text, largest first."""

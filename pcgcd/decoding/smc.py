@@ -6,48 +6,18 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pcgcd.automata import FiniteAutomaton
+from pcgcd.decoding.contracts import check_language_model, check_log_probs, check_session
 from pcgcd.decoding.population import Population, Stop, extend, resample
 from pcgcd.decoding.potentials import Potential
-from pcgcd.decoding.prefixes import Prefixes
 from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.resampling import Resampler, resampler
-from pcgcd.decoding.tracking import AutomatonState, check_budget
 from pcgcd.decoding.transforms import Sharpening
-from pcgcd.engine import ProductEngine, start_batch
+from pcgcd.engine.state import PrefixState
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
-from pcgcd.hmm import HMM, MonarchHMM
 from pcgcd.lm import LanguageModel
 
-__all__ = ["SMC", "Step", "Task"]
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What to generate.
-
-    Attributes:
-        prompt: The tokens of the prompt.
-        automaton: The constraint, over tokens.
-        budget: The largest number of tokens.
-    """
-
-    prompt: tuple[int, ...]
-    automaton: FiniteAutomaton
-    budget: int
-
-    def __post_init__(self) -> None:
-        """Check that some text fits.
-
-        Raises:
-            EmptyLanguageError: None does; it names the smallest budget that works.
-        """
-        if isinstance(self.budget, bool) or not isinstance(self.budget, int) or self.budget < 1:
-            raise InvalidParameterError(
-                f"the budget must be a positive number of tokens, but is {self.budget!r}"
-            )
-        check_budget(self.automaton, self.budget)
+__all__ = ["SMC", "Step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +78,11 @@ class SMC:
     def steps(
         self,
         lm: LanguageModel,
-        tasks: Sequence[Task],
+        prompts: Sequence[Sequence[int]],
+        start: PrefixState,
         proposal: Proposal,
         potential: Potential,
         *,
-        hmm: HMM | MonarchHMM | None = None,
         stop: Stop | None = None,
         seed: int | Randomness | None = None,
     ) -> Iterator[Step]:
@@ -120,30 +90,36 @@ class SMC:
 
         Args:
             lm: The language model.
-            tasks: What to generate; all of them share the language model's batches.
+            prompts: The tokens that each task begins with; all tasks share the model's batches.
+            start: The empty prefix of each task, one row each.
             proposal: What tokens are drawn from.
             potential: What rates unfinished texts.
-            hmm: The HMM of P-GCD.
             stop: Ends a text that satisfies the constraint; part of the target, as EOS is.
             seed: The same seed gives the same run.
         """
         rng = seed if isinstance(seed, Randomness) else Randomness(seed)
-        rows = [index for index in range(len(tasks)) for _ in range(self.particles)]
-        _check_vocabulary(lm, tasks, hmm)
-        prefixes = _start(tasks, rows, hmm if _needs_product(proposal, potential) else None)
-        population = Population.start(prefixes, rows)
+        check_language_model(lm)
+        if start.num_rows and start.vocab_size != lm.vocabulary.logits_size:
+            raise VocabularyMismatchError(
+                f"the language model has {lm.vocabulary.logits_size} tokens, but the target has "
+                f"{start.vocab_size}"
+            )
+        rows = [index for index in range(len(prompts)) for _ in range(self.particles)]
+        population = Population.start(start.select(rows), rows)
         clock = time.perf_counter()
-        session = lm.start([tasks[index].prompt for index in rows])
+        session = lm.start([tuple(prompts[index]) for index in rows])
+        check_session(session)
         model_seconds = time.perf_counter() - clock
         eos_ids = frozenset(lm.vocabulary.eos_ids)
         number = 0
         while population.active:
             number += 1
             clock = time.perf_counter()
-            log_probs = session.log_probs()
+            found = session.log_probs()
             model_seconds += time.perf_counter() - clock
 
             clock = time.perf_counter()
+            log_probs = check_log_probs(found, len(population.active), lm, normalised=number == 1)
             log_probs = self.sharpening(log_probs)
             old_row = {particle: row for row, particle in enumerate(population.active)}
             before = population.tokens
@@ -151,7 +127,7 @@ class SMC:
                 population, log_probs, proposal, potential, rng, eos_ids=eos_ids, stop=stop
             )
             log_weights = tuple(population.log_weights.tolist())
-            sizes = tuple(map(population.effective_sample_size, range(len(tasks))))
+            sizes = tuple(map(population.effective_sample_size, range(len(prompts))))
             drawn = tuple(
                 new[-1] if len(new) > len(old) else None
                 for old, new in zip(before, population.tokens, strict=True)
@@ -175,33 +151,3 @@ class SMC:
                 number, population, log_weights, sizes, ancestors, drawn, seconds, model_seconds
             )
             model_seconds = 0.0
-
-
-def _needs_product(proposal: Proposal, potential: Potential) -> bool:
-    return proposal.needs_product or potential.needs_product
-
-
-def _start(tasks: Sequence[Task], rows: Sequence[int], hmm: HMM | MonarchHMM | None) -> Prefixes:
-    automata = [tasks[index].automaton for index in rows]
-    budgets = [tasks[index].budget for index in rows]
-    product = None
-    if hmm is not None:
-        models = {task.prompt: hmm.given(task.prompt) for task in tasks}
-        engines = [ProductEngine.of(models[task.prompt], task.automaton) for task in tasks]
-        product = start_batch([(engines[index], tasks[index].budget) for index in rows])
-    return Prefixes(((),) * len(rows), AutomatonState.start(automata, budgets), product)
-
-
-def _check_vocabulary(
-    lm: LanguageModel, tasks: Sequence[Task], hmm: HMM | MonarchHMM | None
-) -> None:
-    width = lm.vocabulary.logits_size
-    for name, size in [
-        *(("the constraint's automaton", task.automaton.vocab_size) for task in tasks),
-        *([] if hmm is None else [("the HMM", hmm.vocab_size)]),
-    ]:
-        if size != width:
-            raise VocabularyMismatchError(
-                f"the language model has {width} tokens, but {name} has {size}; compile the "
-                f"constraint with lm.vocabulary, and use an HMM distilled from this model"
-            )

@@ -22,7 +22,7 @@ from pcgcd.decoding import Generation, generate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pcgcd.hmm import HMM, MonarchHMM
+    from pcgcd.hmm import HiddenMarkovModel
     from pcgcd.lm import LanguageModel
 
 __all__ = ["METHODS", "Outcome", "Scene", "figure", "main", "report", "run", "scenes"]
@@ -123,7 +123,7 @@ def scenes() -> tuple[Scene, ...]:
 
 def run(
     lm: LanguageModel,
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     stage: Sequence[Scene] | None = None,
     *,
     particles: int = 8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +12,9 @@ from torch import Tensor
 
 from pcgcd.engine.backends import Backend, Tiles
 from pcgcd.engine.graph import Graph
-from pcgcd.engine.model import ModelTables
+from pcgcd.engine.guide import GuideTables
+from pcgcd.engine.tracks import UNLIMITED, Track
+from pcgcd.errors import InvalidParameterError
 
 __all__ = ["BackwardMessages", "Level", "edge_weights", "label_sums", "scaled"]
 
@@ -19,6 +22,8 @@ Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 _CLASSES_AT_A_TIME = 4096
+# More tokens than any text that is looked ahead in.
+_HORIZON = UNLIMITED >> 1
 
 
 class Level(NamedTuple):
@@ -55,7 +60,7 @@ def edge_weights(log_weights: Logs, first: Indices) -> tuple[Logs, Logs]:
 
 
 def label_sums(
-    model: ModelTables, graph: Graph, tiles: Tiles, backend: Backend
+    guide: GuideTables, graph: Graph, tiles: Tiles, backend: Backend
 ) -> tuple[Tensor, Logs]:
     """The emission summed over the tokens of each label, rows scaled, (L, H).
 
@@ -63,17 +68,17 @@ def label_sums(
     are of float64.
     """
     num_classes = graph.num_classes
-    member = torch.as_tensor(graph.label_class.astype(np.float64), device=model.device)
-    result = torch.zeros(len(member), model.num_hidden, dtype=torch.float64, device=model.device)
+    member = torch.as_tensor(graph.label_class.astype(np.float64), device=guide.device)
+    result = torch.zeros(len(member), guide.num_hidden, dtype=torch.float64, device=guide.device)
     for low in range(0, num_classes, _CLASSES_AT_A_TIME):
         high = min(num_classes, low + _CLASSES_AT_A_TIME)
-        result += member[:, low:high] @ backend.class_sums(model.rows, tiles, low, high)
+        result += member[:, low:high] @ backend.class_sums(guide.rows, tiles, low, high)
     rows, log_scale = scaled(result)
-    return rows.to(model.dtype), log_scale
+    return rows.to(guide.dtype), log_scale
 
 
 class BackwardMessages:
-    """The levels of one HMM and one automaton, made as far as they are needed.
+    """The levels of one guide and one automaton, made as far as they are needed.
 
     They depend on the number of remaining tokens only, so all prompts and budgets share them. Level
     r has a row for each state that accepts in exactly r steps and that a prefix of at most
@@ -83,14 +88,14 @@ class BackwardMessages:
 
     def __init__(
         self,
-        model: ModelTables,
+        guide: GuideTables,
         graph: Graph,
         tiles: Tiles,
         backend: Backend,
         memory_limit: int,
         dtype: torch.dtype,
     ) -> None:
-        self._model, self._graph, self._tiles, self._backend = model, graph, tiles, backend
+        self.graph, self._guide, self._tiles, self._backend = graph, guide, tiles, backend
         self._memory_limit, self._dtype = memory_limit, dtype
         self._labels: tuple[Tensor, Logs] | None = None
         self._levels: dict[int, Level] = {}
@@ -102,8 +107,19 @@ class BackwardMessages:
     def labels(self) -> tuple[Tensor, Logs]:
         """See :func:`label_sums`."""
         if self._labels is None:
-            self._labels = label_sums(self._model, self._graph, self._tiles, self._backend)
+            self._labels = label_sums(self._guide, self.graph, self._tiles, self._backend)
         return self._labels
+
+    def _is_certain(self, budget: int) -> bool:
+        """Whether whatever follows has the mass one (or goes on for ever, and is not summed)."""
+        if not self.graph.accepts_everything:
+            return False
+        return budget > _HORIZON or self._guide.is_normalised
+
+    @cached_property
+    def _certain(self) -> Level:
+        ones = torch.ones(1, self._guide.num_hidden, device=self._guide.device)
+        return Level(ones.to(self._dtype), np.zeros(1))
 
     @property
     def is_complete(self) -> bool:
@@ -118,10 +134,12 @@ class BackwardMessages:
 
     def extend(self, budget: int) -> None:
         """Make the levels 0..budget-1 for texts of up to ``budget`` tokens."""
-        if budget <= self.budget:
+        if budget <= self.budget or self._is_certain(budget):
             return
-        size = self._model.num_hidden * torch.empty(0, dtype=self._dtype).element_size()
-        counts = [self._graph.alive(r).count(budget - r) for r in range(budget)]
+        if budget > _HORIZON:
+            raise InvalidParameterError("looking ahead needs a budget, but there is none")
+        size = self._guide.num_hidden * torch.empty(0, dtype=self._dtype).element_size()
+        counts = [self.graph.alive(r).count(budget - r) for r in range(budget)]
         stride = 1
         if sum(counts) * size > self._memory_limit:
             stride = math.ceil(math.sqrt(budget))
@@ -137,6 +155,8 @@ class BackwardMessages:
 
     def level(self, r: int) -> Level:
         """The messages for r more tokens."""
+        if self._is_certain(r):
+            return self._certain
         found = self._levels.get(r) or self._block.get(r)
         if found is not None:
             return found
@@ -144,9 +164,45 @@ class BackwardMessages:
         level = self._levels[low]
         self._block.clear()
         for step in range(low + 1, min(low + self._stride, self.budget)):
-            count = self._graph.alive(step).count(self.budget - step)
+            count = self.graph.alive(step).count(self.budget - step)
             level = self._block[step] = self._extended(None, step, count, level)
         return self._block[r]
+
+    def log_mass(self, budget: int) -> float:
+        """The logarithm of the mass of all texts of so many tokens, each counted by its paths."""
+        graph = self.graph
+        if not graph.is_alive(graph.initial, budget):
+            return -math.inf
+        if budget == 0:
+            return math.log(int(graph.accepting[graph.initial].sum()))
+        self.extend(budget)
+        level, slot = self.level(budget - 1), graph.alive(budget - 1).slot
+        edges = graph.edges_of(graph.initial)
+        edges = edges[slot[graph.target[edges]] >= 0]
+        sums, log_sums = self.labels
+        label, target = graph.label[edges], slot[graph.target[edges]]
+        terms = sums[label].double() * level.rows[target].double()
+        dots = (terms @ self._guide.initial.double()).cpu().numpy()
+        with np.errstate(divide="ignore"):
+            logs = np.log(dots) + log_sums[label] + level.log_scale[target]
+        return float(np.logaddexp.reduce(logs + graph.log_weights(edges)))
+
+    def log_rest(self, track: Track, filter_: Tensor) -> float:
+        """The logarithm of the mass of all ways to finish a prefix, given its last hidden unit.
+
+        Args:
+            track: Where the prefix stands in the automaton.
+            filter_: The weights of its last hidden unit, (H,).
+        """
+        if not track.is_alive:
+            return -math.inf
+        slot = self.graph.alive(track.remaining).slot[track.live.states]
+        kept = np.flatnonzero(slot >= 0)
+        level = self.level(track.remaining)
+        dots = (level.rows[slot[kept]].double() @ filter_.double()).cpu().numpy()
+        with np.errstate(divide="ignore"):
+            logs = np.log(dots) + level.log_scale[slot[kept]] + track.log_counts[kept]
+        return float(np.logaddexp.reduce(logs))
 
     def _extended(self, level: Level | None, r: int, count: int, below: Level | None) -> Level:
         """The level with rows for more states, from the level below."""
@@ -154,8 +210,8 @@ class BackwardMessages:
         if level is not None and done >= count:
             return level
         if r == 0 or below is None:
-            ones = torch.ones(count, self._model.num_hidden, device=self._model.device)
-            return Level(ones.to(self._dtype), np.zeros(count))
+            rows, log_scale = scaled(self._guide.ending.expand(count, -1))
+            return Level(rows.to(self._dtype), log_scale)
         new = self._step(r, done, count, below)
         if level is None:
             return new
@@ -164,16 +220,17 @@ class BackwardMessages:
         )
 
     def _step(self, r: int, low: int, high: int, below: Level) -> Level:
-        """w_r[s] = A_h u_r[s], u_r[s] = sum over edges s -> s' of L[label] * w_{r-1}[s']."""
+        """w_r[s] = A_h u_r[s], u_r[s] = sum over edges e: s -> s' of f_e L[label] * w_{r-1}[s']."""
         if low >= high:
             return Level(below.rows[:0], below.log_scale[:0])
-        first, label, target = self._graph.level_edges(r)
+        first, label, target, log_weight = self.graph.level_edges(r)
         edges = slice(int(first[low]), int(first[high]))
         label, target, first = label[edges], target[edges], first[low : high + 1] - first[low]
         sums, log_sums = self.labels
-        weight, log_scale = edge_weights(log_sums[label] + below.log_scale[target], first)
+        log_edges = log_sums[label] + below.log_scale[target] + log_weight[edges]
+        weight, log_scale = edge_weights(log_edges, first)
         with torch.no_grad():
             messages = self._backend.accumulate(sums, label, below.rows, target, weight, first)
             messages, log_messages = scaled(messages)
-            rows, log_rows = scaled(self._model.backward(messages))
+            rows, log_rows = scaled(self._guide.backward(messages))
         return Level(rows.to(self._dtype), log_scale + log_messages + log_rows)

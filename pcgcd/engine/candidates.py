@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,10 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Candidates"]
+__all__ = ["FEW", "Candidates"]
+
+# Rows with at most this part of the vocabulary are written as lists of tokens.
+FEW = 1 / 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +68,17 @@ class Candidates:
         """The same tokens with other weights."""
         return Candidates(self.tokens, log_weights)
 
+    def to(self, device: torch.device) -> Candidates:
+        """The same candidates elsewhere."""
+        tokens = None if self.tokens is None else self.tokens.to(device)
+        return Candidates(tokens, self.log_weights.to(device))
+
+    def rows(self, index: Sequence[int]) -> Candidates:
+        """Other rows: repeated, dropped or in another order."""
+        chosen = torch.as_tensor(index, dtype=torch.long, device=self.log_weights.device)
+        tokens = None if self.tokens is None else self.tokens[chosen]
+        return Candidates(tokens, self.log_weights[chosen])
+
     def dense(self, vocab_size: int) -> Tensor:
         """The log-weights over the whole vocabulary, (k, V).
 
@@ -74,3 +89,35 @@ class Candidates:
             return self.log_weights
         result = self.log_weights.new_full((self.num_rows, vocab_size), -torch.inf)
         return result.scatter_reduce(1, self.tokens, self.log_weights, "amax")
+
+    @classmethod
+    def merged(
+        cls, parts: Sequence[Candidates], places: Sequence[Sequence[int]], vocab_size: int
+    ) -> Candidates:
+        """One batch from several; ``places`` says which rows the rows of each part become.
+
+        >>> few = Candidates(torch.tensor([[1]]), torch.tensor([[-1.0]]))
+        >>> whole = Candidates(None, torch.tensor([[-2.0, -3.0, -torch.inf]]))
+        >>> Candidates.merged([few, whole], [[1], [0]], 3).log_weights
+        tensor([[-2., -3., -inf],
+                [-inf, -1., -inf]])
+        """
+        if len(parts) == 1 and list(places[0]) == list(range(parts[0].num_rows)):
+            return parts[0]
+        count = sum(part.num_rows for part in parts)
+        dtype = torch.float64 if any(p.log_weights.dtype == torch.float64 for p in parts) else None
+        device = parts[0].log_weights.device if parts else None
+        if any(part.tokens is None for part in parts):
+            whole = torch.full((count, vocab_size), -torch.inf, dtype=dtype, device=device)
+            for part, rows in zip(parts, places):
+                whole[list(rows)] = part.dense(vocab_size).to(whole)
+            return cls(None, whole)
+        width = max((part.log_weights.shape[1] for part in parts), default=0)
+        log_weights = torch.full((count, width), -torch.inf, dtype=dtype, device=device)
+        tokens = torch.zeros(count, width, dtype=torch.long, device=device)
+        for part, rows in zip(parts, places):
+            filled = part.log_weights.shape[1]
+            log_weights[list(rows), :filled] = part.log_weights.to(log_weights)
+            if part.tokens is not None:
+                tokens[list(rows), :filled] = part.tokens.to(tokens)
+        return cls(tokens, log_weights)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from pcgcd.automata.limits import NEVER
+
 if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
+    from pcgcd.engine.live_sets import LiveSets
 
 __all__ = ["Alive", "Graph", "LevelEdges"]
 
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
-
-_NEVER = 1 << 62
+Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,49 +48,110 @@ class LevelEdges(NamedTuple):
         first: Where the edges of each slot begin, (slots + 1,).
         label: The label of each edge.
         target: The slot of its target.
+        log_weight: The logarithm of its weight; a zero for all if they weigh one.
     """
 
     first: Indices
     label: Indices
     target: Indices
+    log_weight: Logs
 
 
 class Graph:
-    """An automaton's edges, those from which nothing can be accepted left out, by source.
+    """An automaton as the engine reads it: its useful edges by source, and who accepts when.
 
-    It does not refer to the automaton itself, so that a weak cache can let go of both.
+    One for each automaton, shared by all engines and states. It holds a copy of the automaton (of
+    the same arrays), not the automaton itself, so that a weak cache can let go of both.
 
     Attributes:
-        num_states: The number of states S.
+        automaton: The copy.
         first: Where the edges of each state begin, (S + 1,).
         source: The source of each edge, rising.
         target: The target of each edge.
         label: The label of each edge.
+        log_weight: The logarithm of the weight of each edge; None if all weigh one.
         label_class: Which classes of tokens each label has, (L, C).
         token_class: The class of each token, (V,).
         initial: The initial states from which something can be accepted.
         accepting: Which states accept, (S,).
-        shortest: The least number of tokens that are accepted; None if there are none.
+        distance: The least number of steps from each state to acceptance, (S,).
     """
 
     def __init__(self, fa: FiniteAutomaton) -> None:
-        self.num_states = fa.num_states
-        distance = fa.distance_to_accept
-        edges = np.flatnonzero(distance[fa.target] < _NEVER)
-        edges = edges[np.argsort(fa.source[edges], kind="stable")]
-        self.source: Indices = fa.source[edges]
-        self.target: Indices = fa.target[edges]
-        self.label: Indices = fa.label[edges]
-        self.first: Indices = np.searchsorted(self.source, np.arange(fa.num_states + 1))
+        self.automaton = replace(fa)
+        index = self.automaton.edge_index
+        self.first, self.source = index.first, index.source
+        self.target, self.label = index.target, index.label
+        self.log_weight: Logs | None = None if index.weight is None else np.log(index.weight)
         self.label_class: Mask = fa.labels.label_class
         self.token_class: Indices = fa.labels.token_class
-        self.initial: Indices = np.flatnonzero(fa.initial_mask & (distance < _NEVER))
+        self.distance: Indices = self.automaton.distance_to_accept
+        self.initial: Indices = np.flatnonzero(fa.initial_mask & (self.distance < NEVER))
         self.accepting: Mask = fa.accepting_mask
-        self.shortest = int(distance[self.initial].min()) if len(self.initial) else None
         self._depth = self._depths()
         self._distinct: dict[bytes, Alive] = {}
         self._level_edges: dict[tuple[int, int], LevelEdges] = {}
         self._alive = [self._enter(self.accepting)]
+        self._period: int | None = None
+
+    _kept: ClassVar[WeakKeyDictionary[FiniteAutomaton, Graph]] = WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, fa: FiniteAutomaton) -> Graph:
+        """The graph of an automaton, made once and forgotten with it."""
+        found = cls._kept.get(fa)
+        if found is None:
+            found = cls._kept[fa] = cls(fa)
+        return found
+
+    @property
+    def num_states(self) -> int:
+        """The number of states S."""
+        return len(self.accepting)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens V."""
+        return len(self.token_class)
+
+    @cached_property
+    def is_padded(self) -> bool:
+        """Whether what accepts in n steps accepts in n + 1 too: every accepting state can stay."""
+        stays = np.zeros(self.num_states, dtype=np.bool_)
+        stays[self.source[self.accepting[self.target]]] = True
+        return bool(stays[self.accepting].all())
+
+    @cached_property
+    def accepts_everything(self) -> bool:
+        """Whether it is one state that takes every token, so that nothing depends on it."""
+        return (
+            self.num_states == 1
+            and bool(self.accepting[0])
+            and len(self.label) == 1
+            and self.log_weight is None
+            and bool(self.label_class[self.label[0]].all())
+        )
+
+    @cached_property
+    def live_sets(self) -> LiveSets:
+        """The sets of states that prefixes lead to."""
+        from pcgcd.engine.live_sets import LiveSets
+
+        return LiveSets(self)
+
+    def shortest(self, budget: int) -> int | None:
+        """The least number of tokens that are accepted, if there is any.
+
+        For an automaton that is not padded, the least number that is at least ``budget``, up to
+        the length after which nothing new can come.
+        """
+        if not len(self.initial):
+            return None
+        if self.is_padded:
+            return int(self.distance[self.initial].min())
+        least = range(budget, budget + self.num_states + 1)
+        above = next((n for n in least if self.is_alive(self.initial, n)), None)
+        return int(self.distance[self.initial].min()) if above is None else above
 
     @property
     def num_classes(self) -> int:
@@ -117,6 +181,10 @@ class Graph:
         places += np.repeat(self.first[states] - ends + sizes, sizes)
         return places
 
+    def log_weights(self, edges: Indices) -> Logs:
+        """The logarithms of the weights of some edges."""
+        return np.zeros(len(edges)) if self.log_weight is None else self.log_weight[edges]
+
     # -- which states accept in exactly r steps -----------------------------------------------
 
     def alive(self, steps: int) -> Alive:
@@ -124,16 +192,20 @@ class Graph:
 
         Of an automaton that is padded with EOS: those that are as near to acceptance as that.
         """
-        while len(self._alive) <= steps and not self._settled:
+        while len(self._alive) <= steps and self._period is None:
             before = self._alive[-1].mask
             mask = np.zeros(self.num_states, dtype=np.bool_)
             mask[self.source[before[self.target]]] = True
-            self._alive.append(self._enter(mask))
-        return self._alive[min(steps, len(self._alive) - 1)]
-
-    @property
-    def _settled(self) -> bool:
-        return len(self._alive) > 1 and self._alive[-1] is self._alive[-2]
+            after = self._enter(mask)
+            # Each set follows from the one before, so the first repetition repeats for ever.
+            if after in self._alive:
+                self._period = len(self._alive) - self._alive.index(after)
+            else:
+                self._alive.append(after)
+        if steps < len(self._alive) or self._period is None:
+            return self._alive[steps]
+        start = len(self._alive) - self._period
+        return self._alive[start + (steps - start) % self._period]
 
     def is_alive(self, states: Indices, steps: int) -> bool:
         """Whether one of the states accepts in exactly so many steps."""
@@ -148,12 +220,14 @@ class Graph:
             used = np.flatnonzero((source >= 0) & (target >= 0))
             used = used[np.argsort(source[used], kind="stable")]
             first = np.searchsorted(source[used], np.arange(len(here.depth) + 1))
-            self._level_edges[key] = LevelEdges(first, self.label[used], target[used])
+            self._level_edges[key] = LevelEdges(
+                first, self.label[used], target[used], self.log_weights(used)
+            )
         return self._level_edges[key]
 
     def _enter(self, mask: Mask) -> Alive:
         """The states of the mask that can be reached, by depth."""
-        mask = mask & (self._depth < _NEVER)
+        mask = mask & (self._depth < NEVER)
         key = np.packbits(mask).tobytes()
         if key not in self._distinct:
             states = np.flatnonzero(mask)
@@ -165,12 +239,12 @@ class Graph:
 
     def _depths(self) -> Indices:
         """The least number of steps from an initial state to each state."""
-        depth = np.full(self.num_states, _NEVER, dtype=np.int64)
+        depth = np.full(self.num_states, NEVER, dtype=np.int64)
         depth[self.initial] = 0
         here, steps = self.initial, 0
         while len(here):
             steps += 1
             reached = np.unique(self.target[self.edges_of(here)])
-            here = reached[depth[reached] == _NEVER]
+            here = reached[depth[reached] == NEVER]
             depth[here] = steps
         return depth

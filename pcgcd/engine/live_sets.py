@@ -1,4 +1,9 @@
-"""Sets of states that prefixes lead to: the subset construction, where it is used, with paths."""
+"""Sets of states that prefixes lead to: the subset construction, where it is used, with paths.
+
+Rabin and Scott (1959), "Finite automata and their decision problems", made lazy: a set is entered
+when a prefix first leads to it. Beside the states, the ways into each of them are kept, so that
+paths can be counted and weights multiplied along them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from pcgcd.engine.graph import Graph
 __all__ = ["LiveSet", "LiveSets", "Move", "Plan"]
 
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 # What the kept sets, moves and plans of one automaton may take together.
 _KEPT_BYTES = 256 << 20
@@ -21,13 +27,14 @@ _KEPT_BYTES = 256 << 20
 class Plan(NamedTuple):
     """How the next tokens of a live set are scored when r - 1 more tokens follow.
 
-    Tokens that lead to the same states in the same number of ways form a group.
+    Tokens that lead to the same states in the same ways form a group.
 
     Attributes:
         group: The group of each class of tokens, (C,) int32; -1 where it is not allowed.
         first: Where the edges of each group begin, (groups + 1,).
         place: For each edge of a group, the place of its source in the live set.
         target: The slot of its target among the states that accept in r - 1 steps.
+        log_weight: The logarithm of its weight.
         num_tokens: How many tokens are allowed.
     """
 
@@ -35,21 +42,34 @@ class Plan(NamedTuple):
     first: Indices
     place: Indices
     target: Indices
+    log_weight: Logs
     num_tokens: int
 
 
 class Move(NamedTuple):
-    """Where a group of tokens leads.
+    """Where a class of tokens leads.
 
     Attributes:
         target: The live set after the token.
         place: For each way, the place of its source in the live set before.
         to: For each way, the place of its target in the live set after.
+        log_weight: For each way, the logarithm of its weight.
     """
 
     target: LiveSet
     place: Indices
     to: Indices
+    log_weight: Logs
+
+
+class _Groups(NamedTuple):
+    """The group of each class, and the edges of all groups: group, source, target, weight."""
+
+    group: Indices
+    which: Indices
+    place: Indices
+    target: Indices
+    log_weight: Logs
 
 
 @dataclass(eq=False)
@@ -65,6 +85,7 @@ class LiveSet:
     states: Indices
 
     def __post_init__(self) -> None:
+        self.members = tuple(self.states.tolist())
         self.forget()
 
     def forget(self) -> None:
@@ -73,10 +94,12 @@ class LiveSet:
         self._moves: dict[int, Move] = {}
 
     @cached_property
-    def _groups(self) -> tuple[Indices, Indices, Indices, Indices, Indices]:
-        """The group of each class; the edges of all groups (first, place of source, target)."""
-        graph = self.owner.graph
-        edges = graph.edges_of(self.states)
+    def _edges(self) -> Indices:
+        return self.owner.graph.edges_of(self.states)
+
+    @cached_property
+    def _groups(self) -> _Groups:
+        graph, edges = self.owner.graph, self._edges
         place = np.searchsorted(self.states, graph.source[edges])
         member = graph.label_class[graph.label[edges]]  # (edges, C)
         columns = np.ascontiguousarray(np.packbits(member, axis=0).T)
@@ -84,22 +107,22 @@ class LiveSet:
         group = np.full(graph.num_classes, -1, dtype=np.int64)
         if not len(used):
             nothing = np.zeros(0, dtype=np.int64)
-            return group, np.zeros(1, dtype=np.int64), nothing, nothing, nothing
+            return _Groups(group, nothing, nothing, nothing, np.zeros(0))
         width = columns.shape[1]
         keys = columns[used].view(np.dtype((np.void, width))).ravel()
         _, example, number = np.unique(keys, return_index=True, return_inverse=True)
         group[used] = number
         chosen = member[:, used[example]].T  # (groups, edges)
         which, edge = np.nonzero(chosen)
-        first = np.searchsorted(which, np.arange(len(example) + 1))
-        return group, first, which, place[edge], graph.target[edges][edge]
+        target, log_weight = graph.target[edges][edge], graph.log_weights(edges[edge])
+        return _Groups(group, which, place[edge], target, log_weight)
 
     def plan(self, remaining: int) -> Plan:
         """How to score the next token, if so many tokens may come (this one included)."""
         alive = self.owner.graph.alive(remaining - 1)
         found = self._plans.get(id(alive))  # the graph keeps these for ever
         if found is None:
-            group, _, which, place, target = self._groups
+            group, which, place, target, log_weight = self._groups
             slot = alive.slot[target]
             kept = np.flatnonzero(slot >= 0)
             groups, number = np.unique(which[kept], return_inverse=True)
@@ -111,22 +134,38 @@ class LiveSet:
                 np.searchsorted(number, np.arange(len(groups) + 1)),
                 place[kept],
                 slot[kept],
+                log_weight[kept],
                 int(self.owner.graph.class_size[by_class >= 0].sum()),
             )
             self._plans[id(alive)] = found
-            self.owner.count(sum(part.nbytes for part in found[:4]) + 500)
+            self.owner.count(sum(part.nbytes for part in found[:5]) + 500)
         return found
+
+    def ways(self, remaining: int | None) -> tuple[Indices, Indices, Indices, Logs]:
+        """The group of each class (-1: not allowed), and each group's edges, by their sources.
+
+        Returns:
+            The groups (C,); where their edges begin; the place of each edge's source; its
+            log-weight.
+        """
+        if remaining is not None:
+            plan = self.plan(remaining)
+            return plan.group.astype(np.int64), plan.first, plan.place, plan.log_weight
+        group, which, place, _, log_weight = self._groups
+        first = np.searchsorted(which, np.arange(int(group.max(initial=-1)) + 2))
+        return group, first, place, log_weight
 
     def move(self, token_class: int) -> Move:
         """The live set after a token of the class."""
-        group, first, _, place, target = self._groups
-        number = int(group[token_class])
-        found = self._moves.get(number)
+        found = self._moves.get(token_class)
         if found is None:
-            ways = slice(first[number], first[number + 1]) if number >= 0 else slice(0, 0)
-            states, to = np.unique(target[ways], return_inverse=True)
-            found = self._moves[number] = Move(self.owner.enter(states), place[ways], to)
-            self.owner.count(to.nbytes + found.place.nbytes + 200)
+            graph, edges = self.owner.graph, self._edges
+            ways = edges[graph.label_class[graph.label[edges], token_class]]
+            states, to = np.unique(graph.target[ways], return_inverse=True)
+            place = np.searchsorted(self.states, graph.source[ways])
+            found = Move(self.owner.enter(states), place, to, graph.log_weights(ways))
+            self._moves[token_class] = found
+            self.owner.count(to.nbytes + place.nbytes + found.log_weight.nbytes + 300)
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,64 +13,61 @@ from torch import Tensor
 
 from pcgcd.engine.backends import ScoreTask, Tiles
 from pcgcd.engine.backward import edge_weights, scaled
-from pcgcd.engine.candidates import Candidates
+from pcgcd.engine.candidates import FEW, Candidates
 from pcgcd.engine.live_sets import Plan
+from pcgcd.engine.state import LOG_SMALLEST
 
 if TYPE_CHECKING:
-    from pcgcd.engine.product import ProductEngine
-    from pcgcd.engine.state import Row
+    from pcgcd.engine.chain_engine import ChainEngine
+    from pcgcd.engine.chain_state import Row
 
-__all__ = ["LOG_SMALLEST", "next_tokens"]
+__all__ = ["next_tokens"]
 
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
-LOG_SMALLEST = math.log(torch.finfo(torch.float32).tiny)
-# Rows with at most this part of the vocabulary are written as lists of tokens.
-_FEW = 1 / 8
 # Messages whose scales differ by less than exp(30) can share one scale.
 _NEAR = 30.0
 # Combinations of engines in one batch whose common classes of tokens are kept.
 _KEPT_JOINTS = 8
 
 
-def next_tokens(rows: Sequence[Row], predicted: Sequence[Tensor]) -> Candidates:
-    """The candidates of each row; rows that share an HMM share one pass over its emission."""
+def next_tokens(rows: Sequence[Row], predicted: Sequence[Tensor], *, exactly: bool) -> Candidates:
+    """The candidates of each row; rows that share a guide share one pass over its emission.
+
+    Args:
+        rows: Different prefixes.
+        predicted: p(z_{t+1} | x_{1:t}) of each of them, (H,).
+        exactly: Whether zero is zero; otherwise every allowed token keeps some weight, see
+            :meth:`pcgcd.engine.state.PrefixState.next_tokens`.
+    """
     if not rows:
         return Candidates(torch.zeros(0, 0, dtype=torch.long), torch.zeros(0, 0))
     plans = [_plan(row) for row in rows]
-    sizes = [row.engine.model.vocab_size for row in rows]
+    vocab_size = rows[0].engine.guide.vocab_size
     most = max((plan.num_tokens for plan in plans if plan), default=0)
-    dense = most > _FEW * min(sizes)
-    width = max(sizes) if dense else most
+    width = None if most > FEW * vocab_size else most
     members: dict[tuple[int, type], list[int]] = {}
     for i, row in enumerate(rows):
-        members.setdefault((id(row.engine.model), type(row.engine.backend)), []).append(i)
+        members.setdefault((id(row.engine.guide), type(row.engine.backend)), []).append(i)
     parts = [
         _scored(
             [rows[i] for i in chosen],
             [plans[i] for i in chosen],
             [predicted[i] for i in chosen],
-            None if dense else width,
+            width,
+            exactly,
         )
         for chosen in members.values()
     ]
-    if len(parts) == 1:
-        return parts[0]
-    device = parts[0].log_weights.device
-    log_weights = torch.full((len(rows), width), -torch.inf, device=device)
-    tokens = None if dense else torch.zeros(len(rows), width, dtype=torch.long, device=device)
-    for chosen, part in zip(members.values(), parts):
-        log_weights[chosen, : part.log_weights.shape[1]] = part.log_weights.to(log_weights)
-        if tokens is not None and part.tokens is not None:
-            tokens[chosen] = part.tokens.to(device)
-    return Candidates(tokens, log_weights)
+    return Candidates.merged(parts, list(members.values()), vocab_size)
 
 
 def _plan(row: Row) -> Plan | None:
-    if row.is_dead or row.remaining == 0:
+    track = row.track
+    if not track.live.members or track.remaining < 1:
         return None
-    return row.live.plan(row.remaining)
+    return track.live.plan(track.remaining)
 
 
 def _scored(
@@ -79,8 +75,9 @@ def _scored(
     plans: Sequence[Plan | None],
     predicted: Sequence[Tensor],
     width: int | None,
+    exactly: bool,
 ) -> Candidates:
-    """The candidates of rows with one HMM; with a width they are lists, padded to it."""
+    """The candidates of rows with one guide; with a width they are lists, padded to it."""
     engine = rows[0].engine
     tiles, class_maps = _joint_tiles([row.engine for row in rows])
     messages, log_scale, offsets = _messages(rows, plans, predicted)
@@ -97,12 +94,12 @@ def _scored(
     num_columns = len(tiles.order) if width is None else width
     task = ScoreTask(tiles, group, column, num_columns)
     with torch.no_grad():
-        scores = engine.backend.scores(engine.model.rows, messages, task)
+        scores = engine.backend.scores(engine.guide.rows, messages, task)
         tokens = None if column is None else _tokens(task, scores.device)
         if shift is not None:
             by_class = np.where(group >= 0, shift[group], 0.0)
             scores = _shifted(scores, by_class, task)
-        return Candidates(tokens, _normalised(scores))
+        return Candidates(tokens, _normalised(scores, exactly))
 
 
 def _messages(
@@ -110,13 +107,15 @@ def _messages(
 ) -> tuple[Tensor, Logs, list[int]]:
     """Messages of all groups of all rows, scaled, (G, H); their log-scales; where rows begin.
 
-    m_g = p(z_{t+1} | x_{1:t}) * sum over the edges of g of (paths to source) * w_{r-1}[target].
+    m_g = p(z_{t+1} | x_{1:t}) * sum over the edges e of g of
+    (paths to source) * f_e * w_{r-1}[target].
     """
-    model = rows[0].engine.model
+    guide = rows[0].engine.guide
     batches: dict[tuple[int, int], list[int]] = {}
     for i, plan in enumerate(plans):
         if plan is not None:
-            batches.setdefault((id(rows[i].live), rows[i].remaining), []).append(i)
+            track = rows[i].track
+            batches.setdefault((id(track.live), track.remaining), []).append(i)
     parts: list[Tensor] = []
     logs: list[Logs] = []
     offsets, total = [0] * len(rows), 0
@@ -128,8 +127,8 @@ def _messages(
         level = row.engine.level(remaining - 1)
         count, num_edges = len(members), len(plan.target)
         groups = len(plan.first) - 1
-        log_counts = np.stack([rows[i].log_counts[plan.place] for i in members])
-        log_edges = (log_counts + level.log_scale[plan.target]).ravel()
+        log_counts = np.stack([rows[i].track.log_counts[plan.place] for i in members])
+        log_edges = (log_counts + plan.log_weight + level.log_scale[plan.target]).ravel()
         steps = np.arange(count)[:, None] * num_edges
         first = np.append((plan.first[:-1] + steps).ravel(), count * num_edges)
         weight, largest = edge_weights(log_edges, first)
@@ -148,13 +147,14 @@ def _messages(
             offsets[i] = total + place * groups
         total += count * groups
     if not parts:
-        return model.rows.new_zeros(0, model.num_hidden, dtype=model.dtype), np.zeros(0), offsets
+        nothing = guide.rows.new_zeros(0, guide.num_hidden, dtype=guide.dtype)
+        return nothing, np.zeros(0), offsets
     return torch.cat(parts), np.concatenate(logs), offsets
 
 
 def _shift(messages: Tensor, log_scale: Logs, offsets: list[int]) -> Logs | None:
     """Scale the messages of each row in place; or, if they differ too much, what to add to logs."""
-    bounds = sorted({*offsets, len(log_scale)} - {0} | {0})
+    bounds = sorted({0, *offsets, len(log_scale)})
     relative = np.zeros_like(log_scale)
     for low, high in pairwise(bounds):
         part = log_scale[low:high]
@@ -194,20 +194,23 @@ def _tokens(task: ScoreTask, device: torch.device) -> Tensor:
     return torch.as_tensor(tokens, device=device)
 
 
-def _normalised(scores: Tensor) -> Tensor:
+def _normalised(scores: Tensor, exactly: bool) -> Tensor:
     """Log-weights from scores, which are used up; -1 stands for tokens that are not allowed."""
-    total = scores.clamp(min=0).sum(1, keepdim=True)
+    forbidden = scores < 0
+    scores = scores.clamp_(min=0)
+    total = scores.sum(1, keepdim=True)
+    if exactly:
+        return scores.log_().sub_(total.where(total > 0, 1).log_())
     empty = total.flatten() <= 0
     if bool(empty.any()):
-        scores[empty] = torch.where(scores[empty] >= 0, 1.0, -1.0).to(scores)
-        total = scores.clamp(min=0).sum(1, keepdim=True)
-    # The logarithm of -1 is not a number, and that of 0 is -inf: so they can be told apart.
-    log_weights = scores.log_().sub_(total.log_())
-    return log_weights.nan_to_num_(nan=-torch.inf, neginf=LOG_SMALLEST).float()
+        scores[empty] = (~forbidden[empty]).to(scores)
+        total = scores.sum(1, keepdim=True)
+    log_weights = scores.log_().sub_(total.log_()).nan_to_num_(neginf=LOG_SMALLEST)
+    return log_weights.masked_fill_(forbidden, -torch.inf).float()
 
 
 def _joint_tiles(
-    engines: Sequence[ProductEngine],
+    engines: Sequence[ChainEngine],
 ) -> tuple[Tiles, dict[int, Indices] | None]:
     """Classes of tokens that none of the engines tells apart, and each engine's class of each."""
     distinct = {id(engine): engine for engine in engines}
@@ -224,7 +227,7 @@ def _joint_tiles(
     return found[1], dict(zip(key, found[2]))
 
 
-def _joined(engines: Sequence[ProductEngine]) -> tuple[Tiles, list[Indices]]:
+def _joined(engines: Sequence[ChainEngine]) -> tuple[Tiles, list[Indices]]:
     joint = np.zeros(len(engines[0].tiles.order), dtype=np.int64)
     for engine in engines:
         code = joint * engine.graph.num_classes + engine.graph.token_class

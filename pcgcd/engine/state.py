@@ -1,10 +1,10 @@
-"""Prefixes in the product, one row each: what may come next, and how likely it is to end well."""
+"""What decoding asks of a circuit: prefixes that grow token by token, and what may follow them."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -14,272 +14,211 @@ from torch import Tensor
 
 from pcgcd.circuits.frozen import Frozen
 from pcgcd.engine.candidates import Candidates
-from pcgcd.engine.live_sets import LiveSet
-from pcgcd.engine.model import ModelTables
-from pcgcd.engine.product import ProductEngine
-from pcgcd.engine.scoring import LOG_SMALLEST, next_tokens
+from pcgcd.engine.tracks import Track, allowed
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["ProductState", "Row", "start_batch"]
+__all__ = ["LOG_SMALLEST", "PrefixState", "with_support"]
 
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+LOG_SMALLEST = math.log(torch.finfo(torch.float32).tiny)
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
-    """One prefix. Rows do not change, so equal prefixes share one and are computed once.
+class PrefixState(Frozen, ABC):
+    """k prefixes in a circuit g(x) f(x): a guide g, any circuit, and a constraint f, automata.
 
-    Attributes:
-        engine: Its HMM and automaton.
-        live: The automaton's states after the prefix.
-        log_counts: The logarithm of the number of paths to each of them.
-        filter: p(z_t | x_{1:t}), (H,); None before the first token. Zeros if p(x_{1:t}) = 0.
-        log_prefix: log p(x_{1:t}) under the HMM.
-        remaining: How many tokens may still come.
+    Everything above the engine (proposals, potentials, SMC, logits processors) knows prefixes by
+    this alone. Immutable: :meth:`advance` and :meth:`select` make others. n is the length of the
+    whole text, tokens so far and tokens that remain.
     """
 
-    engine: ProductEngine
-    live: LiveSet
-    log_counts: Logs
-    filter: Tensor | None
-    log_prefix: float
-    remaining: int
+    # -- where the prefixes are ---------------------------------------------------------------
 
     @property
-    def is_dead(self) -> bool:
-        """Whether the prefix has left the constraint."""
-        return not len(self.live.states)
-
-
-class ProductState(Frozen):
-    """k prefixes of one length, immutable; made by :meth:`ProductEngine.start` or
-    :func:`start_batch`.
-    """  # noqa: D205
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        """Hold the rows; repeated ones cost nothing."""
-        self._rows = tuple(rows)
+    @abstractmethod
+    def tracks(self) -> tuple[Track, ...]:
+        """Where each prefix stands in its automaton."""
 
     @property
     def num_rows(self) -> int:
         """The number of prefixes k."""
-        return len(self._rows)
+        return len(self.tracks)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens V."""
+        return self.tracks[0].graph.vocab_size if self.tracks else 0
 
     @cached_property
     def remaining(self) -> Indices:
         """How many tokens may still come in each row, (k,)."""
-        return np.array([row.remaining for row in self._rows], dtype=np.int64)
+        return np.array([track.remaining for track in self.tracks], dtype=np.int64)
 
     @property
     def live_states(self) -> tuple[tuple[int, ...], ...]:
         """The automaton's states after each prefix; none if it has left the constraint."""
-        return tuple(tuple(row.live.states.tolist()) for row in self._rows)
+        return tuple(track.live.members for track in self.tracks)
 
-    @cached_property
+    # -- what the constraint says -------------------------------------------------------------
+
+    def allowed(self, *, within_budget: bool = True) -> Candidates:
+        """The tokens after which a text can be finished, with log-weight 0: a mask.
+
+        In a weighted automaton the log-weights say how much a token changes the weight so far.
+
+        Args:
+            within_budget: In the tokens that remain (GCD, Eq. 2), or in any number (LCD, Eq. 1).
+        """
+        return allowed(self.tracks, within_budget=within_budget)
+
+    def viable(self, *, within_budget: bool = True) -> Tensor:
+        """Whether each prefix can still be finished, (k,) booleans."""
+        return torch.tensor(
+            [
+                track.is_alive if within_budget else bool(track.live.members)
+                for track in self.tracks
+            ],
+            dtype=torch.bool,
+        )
+
+    def log_so_far(self) -> Tensor:
+        """The log of the weight of each prefix in a weighted automaton, else 0, (k,) float64."""
+        return self._vector([track.log_so_far() for track in self.tracks])
+
+    def log_final(self) -> Tensor:
+        """The log of f(x) of each prefix as a whole text, (k,) float64.
+
+        0 if it is accepted and -inf if not; in a weighted automaton the log of its weight.
+        """
+        return self._vector([track.log_final() for track in self.tracks])
+
+    # -- what the circuit says ----------------------------------------------------------------
+
+    @abstractmethod
+    def _scored(self, *, exactly: bool) -> Candidates:
+        """See :meth:`next_token_log_probs` and, not exactly, :meth:`next_tokens`."""
+
+    def next_token_log_probs(self) -> Candidates:
+        """The log of p(next token | prefix) of the normalised circuit g f, exactly.
+
+        -inf where it is zero; throughout where the prefix has no mass.
+        """
+        return self._scored(exactly=True)
+
+    @abstractmethod
+    def guide_log_probs(self, columns: Tensor | None) -> Tensor:
+        """The log of p(next token | prefix) of the guide g alone, at some tokens of each row.
+
+        Args:
+            columns: The tokens, (k, m); None for the whole vocabulary.
+        """
+
+    @property
+    @abstractmethod
     def log_prefix(self) -> Tensor:
-        """The log of p_hmm(x_{1:t}) of each row, (k,) float64."""
-        return self._vector([row.log_prefix for row in self._rows])
+        """The log of the sum of g over all texts that begin with the prefix, (k,) float64.
+
+        For an HMM that is log p(x_{1:t}).
+        """
+
+    @property
+    @abstractmethod
+    def log_mass(self) -> Tensor:
+        """The log of the sum of g f over all texts that begin with the prefix, (k,) float64."""
+
+    @abstractmethod
+    def _unknown_log_lookahead(self) -> Tensor:
+        """What a prefix that the guide deems impossible had before it did, (k,) float64."""
 
     def next_tokens(self) -> Candidates:
-        """The log of p(next token | prefix, constraint), normalised over the allowed tokens.
+        """The log of p(next token | prefix) of g f, with the support of GCD.
 
-        The support is that of GCD: an allowed token always has a finite log-weight. Where its
-        score is zero (the HMM says so, or it is too small for a float) it gets the smallest
-        positive normal float32; where all scores of a row are zero the allowed tokens share the
-        row equally. Importance weights correct the rest. Everything else is exactly -inf.
+        An allowed token always has a finite log-weight. Where its mass is zero (the guide says
+        so, or it is too small for a float) it gets the smallest positive normal float32; where
+        all masses of a row are zero the allowed tokens share the row equally. Importance weights
+        correct the rest. Everything else is exactly -inf.
         """
-        rows, number = self._distinct
-        found = next_tokens(rows, self._predicted)
-        if len(rows) == len(self._rows):
-            return found
-        index = torch.as_tensor(number, device=found.log_weights.device)
-        tokens = None if found.tokens is None else found.tokens[index]
-        return Candidates(tokens, found.log_weights[index])
+        return self._scored(exactly=False)
 
     def next_lookaheads(self) -> Candidates:
-        """The log of p_hmm(C | x_{1:t}, next token) / p_hmm(C | x_{1:t}) of the allowed tokens.
+        """The log of E_g[f | prefix, next token] / E_g[f | prefix] of the allowed tokens.
 
-        How much a token raises or lowers the chance to end well; C is the constraint, by paths.
-        Where the HMM gives an allowed token no mass, the smallest positive normal float32.
+        How much a token raises or lowers the chance to end well. Where the guide gives an allowed
+        token no mass it knows nothing of what follows, and the token is neutral (0); where it
+        gives the token mass, but no way to end well, the smallest positive normal float32.
         """
         joint = self.next_tokens()
-        marginal = self._next_marginals(joint.tokens)
-        log_weights = joint.log_weights - marginal.log().to(joint.log_weights)
-        unknown = (marginal <= 0) | (joint.log_weights <= LOG_SMALLEST)
-        log_weights = log_weights.masked_fill(unknown, LOG_SMALLEST)
-        return joint.with_weights(log_weights.masked_fill(joint.log_weights.isneginf(), -torch.inf))
+        marginal = self.guide_log_probs(joint.tokens).to(joint.log_weights)
+        impossible = joint.log_weights.isneginf()
+        log_weights = joint.log_weights - marginal
+        log_weights = log_weights.masked_fill(joint.log_weights <= LOG_SMALLEST, LOG_SMALLEST)
+        log_weights = log_weights.masked_fill(marginal.isneginf(), 0.0)
+        return joint.with_weights(log_weights.masked_fill(impossible, -torch.inf))
 
     def log_lookahead(self) -> Tensor:
-        """The log of p_hmm(the rest satisfies the constraint | x_{1:t}), by paths, (k,) float64.
+        """The log of E_g[f | prefix]: for a constraint, p_g(the text satisfies it), (k,) float64.
 
-        Before the first token this is :meth:`ProductEngine.log_mass`. -inf where nothing can be
-        accepted in the tokens that remain. Where something can, but the HMM gives it no mass, the
-        smallest positive float32; 0 where it gives the prefix itself none.
+        -inf where nothing can be accepted in the tokens that remain. Where something can, but the
+        guide gives it no mass, the smallest positive float32. A prefix that the guide deems
+        impossible keeps what it had before. Paths count: an ambiguous automaton may give more
+        than 1.
         """
-        rows, number = self._distinct
-        values = [_log_lookahead(row) for row in rows]
-        return self._vector([values[i] for i in number])
+        prefix, mass = self.log_prefix, self.log_mass
+        known = torch.where(mass.isneginf(), torch.full_like(mass, LOG_SMALLEST), mass - prefix)
+        result = torch.where(prefix.isneginf(), self._unknown_log_lookahead(), known)
+        return result.masked_fill(~self.viable().to(result.device), -torch.inf)
 
-    def advance(self, tokens: Sequence[int] | Tensor) -> ProductState:
-        """The prefixes with one more token each; one that is not allowed makes its row dead."""
-        chosen = [int(token) for token in tokens]
-        if len(chosen) != len(self._rows):
+    # -- moving on ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _advanced(self, tokens: list[int]) -> PrefixState:
+        """See :meth:`advance`; the tokens are checked."""
+
+    @abstractmethod
+    def _selected(self, rows: list[int]) -> PrefixState:
+        """See :meth:`select`; the rows are checked."""
+
+    def advance(self, tokens: Sequence[int] | Tensor) -> PrefixState:
+        """The prefixes with one more token each; one that is not allowed leaves no live state."""
+        chosen = _whole_numbers(tokens)
+        if len(chosen) != self.num_rows:
             raise InvalidParameterError(
-                f"advance needs one token for each of the {len(self._rows)} rows, but got "
+                f"advance needs one token for each of the {self.num_rows} rows, but got "
                 f"{len(chosen)}"
             )
-        old, number = self._distinct
-        made: dict[tuple[int, int], int] = {}
-        places = [made.setdefault(key, len(made)) for key in zip(number, chosen)]
-        pairs = list(made)
-        for i, token in pairs:
-            size = old[i].engine.model.vocab_size
-            if not 0 <= token < size:
+        for token in chosen:
+            if not 0 <= token < self.vocab_size:
                 raise VocabularyMismatchError(
-                    f"tokens must lie in 0..{size - 1}, but {token} was given"
+                    f"tokens must lie in 0..{self.vocab_size - 1}, but {token} was given"
                 )
-        filters, log_steps = self._filters(pairs)
-        rows = [
-            _advanced(old[i], token, filters[at], log_steps[at])
-            for at, (i, token) in enumerate(pairs)
-        ]
-        return ProductState([rows[place] for place in places])
+        return self._advanced(chosen)
 
-    def select(self, rows: Sequence[int] | Tensor) -> ProductState:
+    def select(self, rows: Sequence[int] | Tensor) -> PrefixState:
         """Rows by number: repeated, dropped, in any order."""
-        chosen = [int(row) for row in rows]
-        wrong = [row for row in chosen if not 0 <= row < len(self._rows)]
+        chosen = _whole_numbers(rows)
+        wrong = [row for row in chosen if not 0 <= row < self.num_rows]
         if wrong:
             raise InvalidParameterError(
-                f"rows must lie in 0..{len(self._rows) - 1}, but {wrong[:5]} were given"
+                f"rows must lie in 0..{self.num_rows - 1}, but {wrong[:5]} were given"
             )
-        return ProductState([self._rows[row] for row in chosen])
+        if chosen == list(range(self.num_rows)):
+            return self
+        return self._selected(chosen)
 
-    # -- what rows share ----------------------------------------------------------------------
-
-    @cached_property
-    def _distinct(self) -> tuple[list[Row], list[int]]:
-        """The different rows, and the number of each row among them."""
-        made: dict[int, int] = {}
-        number = [made.setdefault(id(row), len(made)) for row in self._rows]
-        distinct: list[Row] = [self._rows[number.index(i)] for i in range(len(made))]
-        return distinct, number
-
-    @cached_property
-    def _models(self) -> list[tuple[ModelTables, list[int]]]:
-        """The models, and the distinct rows of each."""
-        members: dict[int, tuple[ModelTables, list[int]]] = {}
-        for i, row in enumerate(self._distinct[0]):
-            members.setdefault(id(row.engine.model), (row.engine.model, []))[1].append(i)
-        return list(members.values())
-
-    @cached_property
-    def _predicted(self) -> list[Tensor]:
-        """p(z_{t+1} | x_{1:t}) of each distinct row, (H,)."""
-        rows = self._distinct[0]
-        result: list[Tensor] = [torch.empty(0)] * len(rows)
-        for model, members in self._models:
-            later: list[Tensor] = []
-            for i in members:
-                given = rows[i].filter
-                if given is None:
-                    result[i] = model.initial
-                else:
-                    later.append(given)
-            if later:
-                moved = iter(model.forward(torch.stack(later)))
-                for i in members:
-                    if rows[i].filter is not None:
-                        result[i] = next(moved)
-        return result
-
-    def _next_marginals(self, tokens: Tensor | None) -> Tensor:
-        """p_hmm(next token | x_{1:t}) at the columns of candidates, (k, m)."""
-        number = self._distinct[1]
-        predicted = self._predicted
-        parts: dict[int, Tensor] = {}
-        for model, members in self._models:
-            asked, place = None, None
-            if tokens is not None:
-                rows = [number.index(i) for i in members]
-                asked, place = tokens[rows].unique(return_inverse=True)
-            emission = model.rows if asked is None else model.rows[asked.to(model.device)]
-            filters = torch.stack([predicted[i] for i in members])
-            with torch.no_grad():
-                found = filters @ emission.to(filters.dtype).mT
-            if place is not None:
-                found = found.gather(1, place.to(found.device))
-            parts |= dict(zip(members, found))
-        return torch.stack([parts[i] for i in number])
-
-    def _filters(self, pairs: Sequence[tuple[int, int]]) -> tuple[list[Tensor], list[float]]:
-        """The filter of each (distinct row, token), and log p(token | prefix)."""
-        filters: list[Tensor] = [torch.empty(0)] * len(pairs)
-        log_steps = [0.0] * len(pairs)
-        for model, members in self._models:
-            inside = set(members)
-            chosen = [at for at, (i, _) in enumerate(pairs) if i in inside]
-            tokens = torch.tensor([pairs[at][1] for at in chosen], device=model.device)
-            before = torch.stack([self._predicted[pairs[at][0]] for at in chosen])
-            joint = before.double() * model.rows[tokens].double()
-            total = joint.sum(1, keepdim=True)
-            after = (joint / total.where(total > 0, 1)).to(model.dtype)
-            for at, vector, mass in zip(chosen, after, total.flatten().tolist()):
-                filters[at] = vector
-                log_steps[at] = math.log(mass) if mass > 0 else -math.inf
-        return filters, log_steps
-
-    def _vector(self, values: list[float]) -> Tensor:
-        device = self._rows[0].engine.model.device if self._rows else None
-        return torch.tensor(values, dtype=torch.float64, device=device)
+    def _vector(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, dtype=torch.float64)
 
     def __repr__(self) -> str:
-        return f"ProductState({len(self._rows)} rows, remaining {self.remaining.tolist()})"
+        return f"{type(self).__name__}({self.num_rows} rows, remaining {self.remaining.tolist()})"
 
 
-def start_batch(items: Sequence[tuple[ProductEngine, int]]) -> ProductState:
-    """Several constraints and budgets in one batch, one row for each (engine, budget).
-
-    Raises:
-        EmptyLanguageError: A budget is too small; names one that is not.
-    """
-    made: dict[tuple[int, int], Row] = {}
-    for engine, budget in items:
-        key = (id(engine), int(budget))
-        if key not in made:
-            live = engine.first_live(int(budget))
-            made[key] = Row(engine, live, np.zeros(len(live.states)), None, 0.0, int(budget))
-    for engine, budget in sorted(items, key=lambda item: -item[1]):
-        engine.prepare(int(budget))
-    return ProductState([made[id(engine), int(budget)] for engine, budget in items])
+def _whole_numbers(values: Sequence[int] | Tensor) -> list[int]:
+    return values.tolist() if isinstance(values, Tensor) else [int(value) for value in values]
 
 
-def _advanced(row: Row, token: int, vector: Tensor, log_step: float) -> Row:
-    graph, remaining = row.engine.graph, row.remaining - 1
-    live, log_counts = row.engine.live_sets.dead, row.log_counts[:0]
-    if remaining >= 0 and not row.is_dead:
-        move = row.live.move(int(graph.token_class[token]))
-        if graph.is_alive(move.target.states, remaining):
-            live = move.target
-            log_counts = np.full(len(live.states), -np.inf)
-            np.logaddexp.at(log_counts, move.to, row.log_counts[move.place])
-    return Row(row.engine, live, log_counts, vector, row.log_prefix + log_step, max(remaining, 0))
-
-
-def _log_lookahead(row: Row) -> float:
-    graph = row.engine.graph
-    if not graph.is_alive(row.live.states, row.remaining):
-        return -math.inf
-    if row.filter is None:
-        return row.engine.log_mass(row.remaining)
-    if row.log_prefix == -math.inf:
-        return 0.0
-    slot = graph.alive(row.remaining).slot[row.live.states]
-    kept = np.flatnonzero(slot >= 0)
-    level = row.engine.level(row.remaining)
-    dots = (level.rows[slot[kept]].double() @ row.filter.double()).cpu().numpy()
-    with np.errstate(divide="ignore"):
-        logs = np.log(dots) + level.log_scale[slot[kept]] + row.log_counts[kept]
-    result = float(np.logaddexp.reduce(logs))
-    return result if result > -math.inf else LOG_SMALLEST
+def with_support(log_weights: Tensor, is_allowed: Tensor) -> Tensor:
+    """The log-weights, with every allowed token in their support and no other."""
+    result = log_weights.nan_to_num(neginf=LOG_SMALLEST)
+    empty = log_weights.isneginf().all(1, keepdim=True)
+    share = -is_allowed.sum(1, keepdim=True).clamp(min=1).log().to(result)
+    return torch.where(empty, share, result).masked_fill(~is_allowed, -torch.inf)

@@ -22,16 +22,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pcgcd.decoding import SMC, Generator, Request
+from pcgcd.basics.files import write_text
+from pcgcd.decoding import SMC, Generator, Request, Target
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 from pcgcd.experiments.tasks import data_folder, tool_prompts, word_prompts
-from pcgcd.hmm.files.tensor_files import write_whole
 from pcgcd.learning.distillation.prompts import Source, constraint_of
 from pcgcd.viz import save
 from pcgcd.viz.style import INK, clear_frame, colours_of
 
 if TYPE_CHECKING:
-    from pcgcd.hmm import HMM, MonarchHMM
+    from pcgcd.hmm import HiddenMarkovModel
     from pcgcd.lm import LanguageModel
 
 __all__ = ["METHODS", "Measurement", "figure", "main", "measure", "report", "run", "summary"]
@@ -73,7 +73,7 @@ class Measurement:
 
 def measure(
     lm: LanguageModel,
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     sources: Sequence[Source],
     *,
     task: str,
@@ -89,12 +89,11 @@ def measure(
         if source.constraint is None:
             raise InvalidParameterError(f"prompt {number} has no constraint to satisfy")
         automaton = constraint_of(source.constraint).compile(lm.vocabulary)
-        request = Request(automaton, lm.encode(source.prompt), budget)
         try:
-            request.task(lm)
+            Target(automaton).engine().check(budget)
         except EmptyLanguageError:
             continue
-        requests.append((number, request))
+        requests.append((number, Request(automaton, lm.encode(source.prompt), budget)))
     found = []
     for name, options in methods.items():
         generator = Generator(lm, hmm=hmm, smc=SMC(particles), **options)
@@ -154,7 +153,7 @@ def summary(measurements: Iterable[Measurement]) -> list[dict[str, Any]]:
 
 def run(
     lm: LanguageModel,
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     out: Path | None = None,
     *,
     data: Path | None = None,
@@ -207,7 +206,7 @@ def run(
             "summary": summary(found),
             "measurements": [asdict(measurement) for measurement in found],
         }
-        write_whole(out / "guidance.json", [(json.dumps(content, indent=1) + "\n").encode()])
+        write_text(out / "guidance.json", json.dumps(content, indent=1) + "\n")
         save(figure(found), out / "guidance.png")
     return found
 

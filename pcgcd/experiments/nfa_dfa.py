@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -45,6 +44,7 @@ from pcgcd.automata.expressions import (
 from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.lifting import lift
 from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.basics.files import write_text
 from pcgcd.constraints.sql import sql
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 from pcgcd.experiments.nfa_dfa_display import figure, report
@@ -390,13 +390,7 @@ def _write(results: NfaDfaResults, path: Path) -> None:
             return {key: plain(part) for key, part in value.items()}
         return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".json")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(json.dumps(plain(asdict(results)), indent=2) + "\n")
-    temporary = Path(name)
-    temporary.chmod(0o644)
-    temporary.replace(path)
+    write_text(path, json.dumps(plain(asdict(results)), indent=2) + "\n")
 
 
 def main(out: Path | None = None, **options: Any) -> NfaDfaResults:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from pcgcd.automata import Vocabulary
+from pcgcd.basics.files import write_text
 from pcgcd.errors import InvalidParameterError
-from pcgcd.hmm.files.tensor_files import write_whole
 from pcgcd.learning import Source
 from pcgcd.learning.distillation.prompts import constraint_of
 
@@ -107,7 +107,7 @@ def main(out: Path) -> None:
     """Write the prompts for ``pcgcd distill`` to ``prompts.jsonl``."""
     lines = [source.to_json() for source in distillation_prompts(data_folder())]
     out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / "prompts.jsonl", ["".join(line + "\n" for line in lines).encode()])
+    write_text(out / "prompts.jsonl", "".join(line + "\n" for line in lines))
     print(f"written: {out / 'prompts.jsonl'}, {len(lines)} prompts")
 
 

@@ -7,5 +7,14 @@ from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.default import default_hmm
 from pcgcd.hmm.files.checkpoints import load_hmm
 from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["HMM", "Copying", "MonarchHMM", "absorbing", "default_hmm", "load_hmm"]
+__all__ = [
+    "HMM",
+    "Copying",
+    "HiddenMarkovModel",
+    "MonarchHMM",
+    "absorbing",
+    "default_hmm",
+    "load_hmm",
+]

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
+from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
 __all__ = ["absorbing"]
 
 
-def absorbing(hmm: HMM | MonarchHMM, eos_ids: int | Iterable[int]) -> HMM:
+def absorbing(hmm: HiddenMarkovModel, eos_ids: int | Iterable[int]) -> HMM:
     """The same model in which nothing but EOS follows an EOS.
 
     Up to and including the first EOS every string keeps its probability exactly; from there on
@@ -23,7 +25,9 @@ def absorbing(hmm: HMM | MonarchHMM, eos_ids: int | Iterable[int]) -> HMM:
         B'(z, v) = B(z, v) / (1 - e(z)),   A'(y, z) = A(y, z) (1 - e(z)),   e(z) = sum_i B(z, eos_i)
         A'(y, D_i) = sum_z A(y, z) B(z, eos_i),   A'(D_i, D_i) = B'(D_i, eos_i) = 1
 
-    Hidden states that emit EOS only are left out, so that doing it twice changes nothing.
+    Hidden states that emit EOS only are left out, so that doing it twice changes nothing. What is
+    copied from a prompt (see :class:`Copying`) is copied where the text goes on, with the same
+    chances among the tokens that are no EOS; whether it goes on does not depend on the prompt.
 
     Args:
         hmm: The model; a Monarch one is written out densely.
@@ -39,8 +43,8 @@ def absorbing(hmm: HMM | MonarchHMM, eos_ids: int | Iterable[int]) -> HMM:
             f"end-of-sequence ids must be at least one, in 0..{hmm.vocab_size - 1}, but {ends} "
             "were given"
         )
-    dense = hmm.to_dense() if isinstance(hmm, MonarchHMM) else hmm
-    wide = dense.to(dtype=torch.float64)
+    wide = (hmm.to_dense() if isinstance(hmm, MonarchHMM) else hmm).to(dtype=torch.float64)
+    (transition,) = wide.transition_factors
     ending = wide.emission[:, ends]  # (H, m)
     text = wide.emission.clone()
     text[:, ends] = 0
@@ -55,7 +59,24 @@ def absorbing(hmm: HMM | MonarchHMM, eos_ids: int | Iterable[int]) -> HMM:
 
     stay = torch.eye(len(ends), dtype=text.dtype, device=text.device)
     stay = torch.nn.functional.pad(stay, (int(kept.sum()), 0))
-    initial, transition = split(wide.initial), torch.cat([split(wide.transition[kept]), stay])
-    emission = torch.cat([text[kept] / going_on[kept, None], absorbed])
-    dtype = dense.emission.dtype
-    return HMM(initial.to(dtype), transition.to(dtype), emission.to(dtype), validate=False)
+    result = HMM(
+        split(wide.initial),
+        torch.cat([split(transition[kept]), stay]),
+        torch.cat([text[kept] / going_on[kept, None], absorbed]),
+        copying=_copying_text(wide.copying, going_on, kept, ends),
+        validate=False,
+    )
+    return result.to(dtype=hmm.emission.dtype)
+
+
+def _copying_text(
+    copying: Copying | None, going_on: Tensor, kept: Tensor, ends: list[int]
+) -> Copying | None:
+    """The rates of the kept states given that their token is no EOS; none for the others."""
+    if copying is None:
+        return None
+    rates = copying.rates[kept]
+    rates = rates / (rates + (1 - rates) * going_on[kept])
+    weights = copying.weights.clone()
+    weights[ends] = 0
+    return Copying(torch.nn.functional.pad(rates, (0, len(ends))), weights)

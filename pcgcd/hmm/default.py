@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pcgcd.errors import CheckpointError
 from pcgcd.hmm.files.checkpoints import load_hmm
-from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
 __all__ = ["DEFAULT_FOLDER", "default_hmm"]
 
 DEFAULT_FOLDER = Path(__file__).parent / "data" / "smollm2-135m-instruct"
 
 
-def default_hmm() -> HMM | MonarchHMM:
+def default_hmm() -> HiddenMarkovModel:
     """An HMM distilled from SmolLM2-135M-Instruct, for function calls and for short sentences.
 
     It comes with the package; its ``config.json`` says how it was made.

@@ -15,14 +15,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from pcgcd.circuits import Dense, Monarch, Operator
 from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["DenseSteps", "MonarchSteps", "Steps", "steps_of"]
+__all__ = ["Steps", "steps_of"]
 
 
 class Steps(ABC):
@@ -33,13 +37,21 @@ class Steps(ABC):
         arrays_per_step: How many arrays (batch, H) are kept for each step of a walk.
     """
 
-    factors: tuple[Tensor, ...]
-    arrays_per_step: int
+    arrays_per_step: ClassVar[int]
+
+    def __init__(self, *factors: Tensor) -> None:
+        """Hold the factors; they are not copied."""
+        self.factors = factors
+
+    @cached_property
+    @abstractmethod
+    def operator(self) -> Operator:
+        """The transition W itself."""
 
     @property
-    @abstractmethod
     def num_hidden(self) -> int:
         """The number of hidden states H."""
+        return self.operator.shape[0]
 
     @abstractmethod
     def start(self, num_steps: int, batch_size: int) -> None:
@@ -57,25 +69,16 @@ class Steps(ABC):
     def add_counts(self, into: Sequence[Tensor], messages: Tensor, ratios: Tensor) -> None:
         """Add up the counts of a walk, both arguments (steps, batch, H), one sum per factor."""
 
-    @abstractmethod
-    def to(self, dtype: torch.dtype) -> Steps:
-        """The same in another floating type."""
-
 
 class DenseSteps(Steps):
     """A matrix (H, H)."""
 
     arrays_per_step = 3
 
-    def __init__(self, weights: Tensor) -> None:
-        """Hold the matrix; it is not copied."""
-        self.factors = (weights,)
-        self._transposed = weights.t()
-
-    @property
-    def num_hidden(self) -> int:
+    @cached_property
+    def operator(self) -> Operator:
         """See :class:`Steps`."""
-        return int(self.factors[0].shape[0])
+        return Dense(*self.factors)
 
     def start(self, num_steps: int, batch_size: int) -> None:
         """See :class:`Steps`."""
@@ -86,15 +89,11 @@ class DenseSteps(Steps):
 
     def backward(self, step: int, ratio: Tensor, out: Tensor) -> None:
         """See :class:`Steps`."""
-        torch.mm(ratio, self._transposed, out=out)
+        torch.mm(ratio, self.factors[0].t(), out=out)
 
     def add_counts(self, into: Sequence[Tensor], messages: Tensor, ratios: Tensor) -> None:
         """See :class:`Steps`."""
         into[0].addmm_(messages.flatten(0, 1).t(), ratios.flatten(0, 1))
-
-    def to(self, dtype: torch.dtype) -> DenseSteps:
-        """See :class:`Steps`."""
-        return DenseSteps(self.factors[0].to(dtype))
 
 
 class MonarchSteps(Steps):
@@ -102,17 +101,10 @@ class MonarchSteps(Steps):
 
     arrays_per_step = 6
 
-    def __init__(self, left: Tensor, right: Tensor) -> None:
-        """Hold the factors; they are not copied."""
-        self.factors = (left, right)
-        self._left_transposed, self._right_transposed = left.mT, right.mT
-        self.start(0, 0)
-
-    @property
-    def num_hidden(self) -> int:
+    @cached_property
+    def operator(self) -> Operator:
         """See :class:`Steps`."""
-        left = self.factors[0]
-        return int(left.shape[0] * left.shape[1])
+        return Monarch(*self.factors)
 
     def start(self, num_steps: int, batch_size: int) -> None:
         """See :class:`Steps`."""
@@ -134,11 +126,12 @@ class MonarchSteps(Steps):
 
     def backward(self, step: int, ratio: Tensor, out: Tensor) -> None:
         """See :class:`Steps`."""
-        a, b = self.factors[0].shape[:2]
+        left, right = self.factors
+        a, b = left.shape[:2]
         ratios, returned = self._ratios[:, step], self._returned[:, step]
         ratios.copy_(ratio.view(-1, a, b).permute(2, 0, 1))
-        returned.copy_(torch.bmm(ratios, self._right_transposed).permute(2, 1, 0))
-        moved = torch.bmm(returned, self._left_transposed)  # (i, batch, j)
+        returned.copy_(torch.bmm(ratios, right.mT).permute(2, 1, 0))
+        moved = torch.bmm(returned, left.mT)  # (i, batch, j)
         out.view(-1, a, b).copy_(moved.transpose(0, 1))
 
     def add_counts(self, into: Sequence[Tensor], messages: Tensor, ratios: Tensor) -> None:
@@ -148,17 +141,14 @@ class MonarchSteps(Steps):
         into[0].baddbmm_(rows, self._returned.flatten(1, 2))
         into[1].baddbmm_(self._between.flatten(1, 2).mT, self._ratios.flatten(1, 2))
 
-    def to(self, dtype: torch.dtype) -> MonarchSteps:
-        """See :class:`Steps`."""
-        return MonarchSteps(self.factors[0].to(dtype), self.factors[1].to(dtype))
 
-
-def steps_of(hmm: HMM | MonarchHMM, dtype: torch.dtype) -> Steps:
+def steps_of(hmm: HiddenMarkovModel, dtype: torch.dtype) -> Steps:
     """The steps of a model's transition."""
+    factors = [factor.detach().to(dtype) for factor in hmm.transition_factors]
     if isinstance(hmm, HMM):
-        return DenseSteps(hmm.transition.detach().to(dtype))
+        return DenseSteps(*factors)
     if isinstance(hmm, MonarchHMM):
-        return MonarchSteps(hmm.left.detach().to(dtype), hmm.right.detach().to(dtype))
+        return MonarchSteps(*factors)
     raise InvalidParameterError(
         f"expected an HMM or a MonarchHMM, but got {type(hmm).__name__}; only these can be fitted"
     )

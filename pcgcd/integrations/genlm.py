@@ -28,17 +28,15 @@ import numpy as np
 import torch
 
 from pcgcd.automata import FiniteAutomaton, Vocabulary
-from pcgcd.constraints import Constraint
-from pcgcd.decoding.prefixes import Prefixes
-from pcgcd.decoding.tracking import check_budget
+from pcgcd.circuits import CircuitLike
+from pcgcd.decoding.targets import Target, Wanted
+from pcgcd.engine import PrefixState
 from pcgcd.errors import (
     InvalidParameterError,
     MissingDependencyError,
     VocabularyMismatchError,
 )
-from pcgcd.hmm import HMM, MonarchHMM
-from pcgcd.integrations.histories import Histories, start_prefixes
-from pcgcd.lm import HMMLanguageModel
+from pcgcd.integrations.histories import Histories
 
 __all__ = [
     "ConstraintPotential",
@@ -50,7 +48,6 @@ __all__ = [
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 Context: TypeAlias = "Sequence[Any]"
 
-_NO_BUDGET = 1 << 40
 _FLOOR = -80.0  # next_tokens() rounds smaller log-probabilities up to the smallest float32
 
 
@@ -95,10 +92,12 @@ class _TextPotential(_Joined):
 
     def __init__(
         self,
-        constraint: Constraint | FiniteAutomaton,
+        target: Wanted,
         vocabulary: Vocabulary,
         budget: int | None,
-        hmm: HMM | MonarchHMM | None = None,
+        hmm: CircuitLike | None = None,
+        *,
+        guided: bool = False,
     ) -> None:
         if budget is not None and (
             isinstance(budget, bool) or not isinstance(budget, int) or budget < 1
@@ -106,22 +105,18 @@ class _TextPotential(_Joined):
             raise InvalidParameterError(
                 f"the budget must be a positive number of tokens, but is {budget!r}"
             )
-        automaton = (
-            constraint.compile(vocabulary) if isinstance(constraint, Constraint) else constraint
-        )
-        if automaton.vocab_size != vocabulary.logits_size:
-            raise VocabularyMismatchError(
-                f"the automaton has {automaton.vocab_size} tokens, but the vocabulary's logits "
-                f"are {vocabulary.logits_size} wide; compile the constraint with this vocabulary"
+        found = Target.of(target, vocabulary, hmm)
+        if guided and found.guide is None:
+            raise InvalidParameterError(
+                "P-GCD needs a guide: give an HMM, or a circuit such as hmm * fa as the target"
             )
         self.vocabulary = vocabulary
-        self.automaton = automaton
+        self.automaton = found.automaton
         self.budget = budget
+        self.guide = found.guide
         # Every text ends with EOS, so that a budget of n tokens leaves n - 1 for the text.
-        self._ending = automaton.intersection(_ends_with(vocabulary))
-        limit = _NO_BUDGET if budget is None else budget
-        check_budget(self._ending, limit)
-        self._histories = Histories(start_prefixes([self._ending], [limit], hmm))
+        ending = Target(found.automaton.intersection(_ends_with(vocabulary)), found.guide)
+        self._histories = Histories(ending.engine(guided=guided).start([budget]))
         ends = set(vocabulary.eos_ids)
         self._text_ids = [i for i in range(vocabulary.size) if i not in ends]
         token = _genlm("backend.tokenization").Token
@@ -174,7 +169,7 @@ class _TextPotential(_Joined):
     def _gather(
         self,
         contexts: Sequence[Context],
-        read: Callable[[Prefixes], Logs],
+        read: Callable[[PrefixState], Logs],
         width: int | None = None,
     ) -> Logs:
         """What a function says about the prefixes of contexts, in their order."""
@@ -182,8 +177,8 @@ class _TextPotential(_Joined):
             raise InvalidParameterError("a batch needs at least one context, but has none")
         histories = [(0, self._ids(context)) for context in contexts]
         result = np.empty(len(contexts) if width is None else (len(contexts), width))
-        for prefixes, places in self._histories.find(histories):
-            result[places] = read(prefixes)
+        for state, places in self._histories.find(histories):
+            result[places] = read(state)
         return result
 
     def _ids(self, context: Context) -> tuple[int, ...]:
@@ -207,20 +202,18 @@ class _TextPotential(_Joined):
                     f"nothing can follow a context of weight zero, but {list(context)!r} is one"
                 )
 
-    def _log_prefix(self, prefixes: Prefixes) -> Logs:
-        viable = prefixes.automaton.viable(within_budget=self.budget is not None).numpy()
-        return np.where(viable, 0.0, -np.inf)
+    def _log_prefix(self, state: PrefixState) -> Logs:
+        viable = state.viable(within_budget=self.budget is not None)
+        return state.log_so_far().masked_fill(~viable, -torch.inf).numpy()
 
-    def _log_complete(self, prefixes: Prefixes) -> Logs:
-        end = self.vocabulary.eos_ids[0]
-        after = prefixes.automaton.advance([end] * prefixes.num_rows)
-        fits = np.array(after.remaining) >= 0
-        return np.where(after.accepted().numpy() & fits, 0.0, -np.inf)
+    def _log_complete(self, state: PrefixState) -> Logs:
+        after = state.advance([self.vocabulary.eos_ids[0]] * state.num_rows)
+        return np.where(after.remaining >= 0, after.log_final().numpy(), -np.inf)
 
-    def _log_next(self, prefixes: Prefixes) -> Logs:
+    def _log_next(self, state: PrefixState) -> Logs:
         """(k, tokens + 1); the last column is filled in later."""
         width = self.vocabulary.logits_size
-        allowed = prefixes.automaton.allowed(within_budget=self.budget is not None).dense(width)
+        allowed = state.allowed(within_budget=self.budget is not None).dense(width)
         return self._columns(allowed.double().numpy())
 
     def _columns(self, dense: Logs) -> Logs:
@@ -238,16 +231,11 @@ class ConstraintPotential(_TextPotential):
     LCD (Eq. 1), in any number of tokens.
     """
 
-    def __init__(
-        self,
-        constraint: Constraint | FiniteAutomaton,
-        vocabulary: Vocabulary,
-        budget: int | None = None,
-    ) -> None:
+    def __init__(self, target: Wanted, vocabulary: Vocabulary, budget: int | None = None) -> None:
         """Compile the constraint.
 
         Args:
-            constraint: A constraint, or an automaton over the tokens.
+            target: A constraint, an automaton over the tokens, or a circuit with one.
             vocabulary: The tokens and their bytes:
                 ``Vocabulary.from_tokenizer(llm.model.tokenizer)``.
             budget: genlm's ``max_tokens``, the end of the text included.
@@ -255,7 +243,7 @@ class ConstraintPotential(_TextPotential):
         Raises:
             EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         """
-        super().__init__(constraint, vocabulary, budget)
+        super().__init__(target, vocabulary, budget)
 
     def __repr__(self) -> str:
         return f"ConstraintPotential({self.automaton!r}, budget={self.budget})"
@@ -270,52 +258,47 @@ class ProductPotential(_TextPotential):
 
     def __init__(
         self,
-        hmm: HMM | MonarchHMM,
-        constraint: Constraint | FiniteAutomaton,
+        hmm: CircuitLike | None,
+        target: Wanted,
         vocabulary: Vocabulary,
         budget: int,
     ) -> None:
-        """Join the HMM and the constraint.
+        """Join the guide and the constraint.
 
         Args:
-            hmm: Distilled from the language model.
-            constraint: A constraint, or an automaton over the tokens.
+            hmm: An HMM distilled from the language model, or another circuit; None if the target
+                is a circuit with a guide of its own.
+            target: A constraint, an automaton over the tokens, or a circuit such as ``hmm * fa``.
             vocabulary: The tokens and their bytes.
             budget: genlm's ``max_tokens``, the end of the text included.
 
         Raises:
             EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         """
-        super().__init__(constraint, vocabulary, budget, hmm)
-        self.hmm = hmm
-        self._model = HMMLanguageModel(hmm, vocabulary)
+        super().__init__(target, vocabulary, budget, hmm, guided=True)
 
-    def _log_prefix(self, prefixes: Prefixes) -> Logs:
-        return prefixes.need_product().log_lookahead().double().cpu().numpy()
+    def _log_prefix(self, state: PrefixState) -> Logs:
+        return state.log_lookahead().numpy()
 
-    def _log_next(self, prefixes: Prefixes) -> Logs:
-        """p(C | x_1:t, v) / p(C | x_1:t) = p(v | x_1:t, C) / p(v | x_1:t)."""
-        product = prefixes.need_product()
-        weights = self.log_next_tokens(prefixes)
-        alone = self._model.log_probs(prefixes.tokens).double().cpu()
-        ratio = torch.where(weights == -torch.inf, -torch.inf, weights - alone)
-        # Rounded or impossible ones, rare, are computed from the prefix that they lead to.
-        unsure = (weights > -torch.inf) & ((weights < _FLOOR) | (alone < _FLOOR))
+    def _log_next(self, state: PrefixState) -> Logs:
+        """E[f | x_1:t, v] / E[f | x_1:t]."""
+        width = self.vocabulary.logits_size
+        ratio = state.next_lookaheads().dense(width).double().cpu()
+        # Rounded ones, rare, are computed from the prefix that they lead to.
+        unsure = (ratio > -torch.inf) & (self.log_next_tokens(state) < _FLOOR)
         unsure[:, list(self.vocabulary.eos_ids)] = False
         rows, tokens = unsure.nonzero(as_tuple=True)
         if len(rows):
-            before = product.log_lookahead().cpu()
-            after = product.select(rows).advance(tokens).log_lookahead().cpu()
-            ratio[rows, tokens] = after - before[rows]
+            after = state.select(rows).advance(tokens).log_lookahead()
+            ratio[rows, tokens] = after - state.log_lookahead()[rows]
         return self._columns(ratio.numpy())
 
-    def log_next_tokens(self, prefixes: Prefixes) -> torch.Tensor:
-        """The log of p_prod(v | x_1:t) over all token ids, (k, V) float64."""
-        weights = prefixes.need_product().next_tokens()
-        return weights.dense(self.vocabulary.logits_size).double().cpu()
+    def log_next_tokens(self, state: PrefixState) -> torch.Tensor:
+        """The log of p(v | x_1:t) of the circuit over all token ids, (k, V) float64."""
+        return state.next_tokens().dense(self.vocabulary.logits_size).double().cpu()
 
     def __repr__(self) -> str:
-        return f"ProductPotential({self.hmm!r}, {self.automaton!r}, budget={self.budget})"
+        return f"ProductPotential({self.guide!r}, {self.automaton!r}, budget={self.budget})"
 
 
 class _Guide(ProductPotential):
@@ -325,12 +308,11 @@ class _Guide(ProductPotential):
         self.__dict__.update(product.__dict__)
         self.__dict__.pop("_autobatched", None)
 
-    def _log_prefix(self, prefixes: Prefixes) -> Logs:
-        product = prefixes.need_product()
-        return (product.log_prefix + product.log_lookahead()).cpu().numpy()
+    def _log_prefix(self, state: PrefixState) -> Logs:
+        return (state.log_prefix + state.log_lookahead()).numpy()
 
-    def _log_next(self, prefixes: Prefixes) -> Logs:
-        return self._columns(self.log_next_tokens(prefixes).numpy())
+    def _log_next(self, state: PrefixState) -> Logs:
+        return self._columns(self.log_next_tokens(state).numpy())
 
     async def batch_logw_next(self, contexts: Sequence[Context]) -> Any:
         """Normalised: what may come next, and the end."""
@@ -345,7 +327,7 @@ class _Guide(ProductPotential):
 
 
 class PGCDTokenSampler(_Joined):
-    """Draws tokens from q in proportion to p_lm^w * p_prod^(1 - w), for genlm's SMC.
+    """Draws tokens from q in proportion to p_lm^w * p_circuit^(1 - w), for genlm's SMC.
 
     The target is ``llm * product``: beginnings weigh p_lm(x_1:t) p_hmm(C | x_1:t), texts
     p_lm(x) 1{x in C}. Weights are proper, so that the evidence is unbiased for every w.

@@ -5,31 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from pcgcd.automata import FiniteAutomaton
-from pcgcd.decoding.prefixes import Prefixes
-from pcgcd.decoding.tracking import AutomatonState
-from pcgcd.engine import ProductEngine, start_batch
-from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.engine import PrefixState
 
-__all__ = ["Histories", "History", "start_prefixes"]
+__all__ = ["Histories", "History"]
 
 History: TypeAlias = "tuple[int, tuple[int, ...]]"
 """The number of a constraint, and the tokens generated under it."""
 
 _CAPACITY = 64
-
-
-def start_prefixes(
-    automata: Sequence[FiniteAutomaton],
-    budgets: Sequence[int],
-    hmm: HMM | MonarchHMM | None = None,
-) -> Prefixes:
-    """The empty prefix under each constraint, with messages of the HMM if there is one."""
-    product = None
-    if hmm is not None:
-        engines = [ProductEngine.of(hmm, fa) for fa in automata]
-        product = start_batch(list(zip(engines, budgets, strict=True)))
-    return Prefixes(((),) * len(automata), AutomatonState.start(automata, budgets), product)
 
 
 class Histories:
@@ -42,18 +25,18 @@ class Histories:
         start: The empty prefix of each constraint, one row each.
     """
 
-    def __init__(self, start: Prefixes) -> None:
+    def __init__(self, start: PrefixState) -> None:
         self.start = start
-        self._known: dict[History, tuple[Prefixes, int]] = {}
+        self._known: dict[History, tuple[PrefixState, int]] = {}
 
-    def find(self, histories: Sequence[History]) -> list[tuple[Prefixes, list[int]]]:
+    def find(self, histories: Sequence[History]) -> list[tuple[PrefixState, list[int]]]:
         """The states of histories, in batches.
 
         Returns:
             Pairs of some prefixes and, for each of their rows, its place in ``histories``. In step
             after step of one generation there is one pair.
         """
-        groups: dict[tuple[int, int], tuple[Prefixes, list[int], list[int]]] = {}
+        groups: dict[tuple[int, int], tuple[PrefixState, list[int], list[int]]] = {}
         for place, (number, tokens) in enumerate(histories):
             batch, row, length = self._longest(number, tokens)
             key = (id(batch), len(tokens) - length)
@@ -62,14 +45,14 @@ class Histories:
             places.append(place)
         result = []
         for (_, missing), (batch, rows, places) in groups.items():
-            prefixes = batch.select(rows)
+            state = batch.select(rows)
             for back in range(missing, 0, -1):
-                prefixes = prefixes.advance([histories[place][1][-back] for place in places])
-            result.append((prefixes, places))
+                state = state.advance([histories[place][1][-back] for place in places])
+            result.append((state, places))
         self._remember(histories, result)
         return result
 
-    def _longest(self, number: int, tokens: tuple[int, ...]) -> tuple[Prefixes, int, int]:
+    def _longest(self, number: int, tokens: tuple[int, ...]) -> tuple[PrefixState, int, int]:
         for length in range(len(tokens), 0, -1):
             found = self._known.get((number, tokens[:length]))
             if found is not None:
@@ -77,11 +60,11 @@ class Histories:
         return self.start, number, 0
 
     def _remember(
-        self, histories: Sequence[History], found: list[tuple[Prefixes, list[int]]]
+        self, histories: Sequence[History], found: list[tuple[PrefixState, list[int]]]
     ) -> None:
-        for prefixes, places in found:
+        for state, places in found:
             for row, place in enumerate(places):
                 self._known.pop(histories[place], None)
-                self._known[histories[place]] = (prefixes, row)
+                self._known[histories[place]] = (state, row)
         for history in list(self._known)[: -_CAPACITY - 4 * len(histories)]:
             del self._known[history]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pcgcd.decoding.prefixes import NextStep, Prefixes
+from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.proposals import Proposal
+from pcgcd.engine import PrefixState
 from pcgcd.errors import DeadEndError, InvalidParameterError
 
 __all__ = ["ScoreRule"]
@@ -23,19 +24,17 @@ class ScoreRule:
         proposal: What turns the model's scores into those of the next token.
         within_budget: Whether texts must end within the budget.
         normalised: Whether scores are given back as log-probabilities.
-        device: Where the HMM is, if there is one.
     """
 
     proposal: Proposal
     within_budget: bool = True
     normalised: bool = False
-    device: torch.device | None = None
 
-    def weigh(self, prefixes: Prefixes, scores: Tensor, rows: Sequence[int]) -> Tensor:
+    def weigh(self, state: PrefixState, scores: Tensor, rows: Sequence[int]) -> Tensor:
         """The scores of the next tokens, -inf for those that are not allowed.
 
         Args:
-            prefixes: k prefixes that can still be completed.
+            state: k prefixes that can still be completed.
             scores: The model's scores, (k, V).
             rows: What the prefixes are called in errors.
 
@@ -48,7 +47,7 @@ class ScoreRule:
         is_broken = bool((top.isnan() | (top == torch.inf)).any())
         broken = scores.isnan() | (scores == torch.inf) if is_broken else None
         clean = scores if broken is None else scores.masked_fill(broken, -torch.inf)
-        step = NextStep(prefixes, clean if self.device is None else clean.to(self.device))
+        step = NextStep(state, clean)
         width = scores.shape[1]
         weighed = self.proposal.weigh(step).dense(width).to(scores)
         if broken is not None:
@@ -61,8 +60,8 @@ class ScoreRule:
         stuck = (weighed.amax(1) == -torch.inf).nonzero().flatten().tolist()
         if stuck:
             raise DeadEndError(
-                f"in row {rows[stuck[0]]}, after {len(prefixes.tokens[stuck[0]])} tokens, every "
-                "token that the constraint allows has the score -inf; does another logits "
-                "processor (a minimal length, suppressed tokens) come before this one?"
+                f"in row {rows[stuck[0]]} every token that the constraint allows has the score "
+                "-inf; does another logits processor (a minimal length, suppressed tokens) come "
+                "before this one?"
             )
         return weighed.log_softmax(1) if self.normalised else weighed

@@ -21,13 +21,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pcgcd.automata import FiniteAutomaton, Vocabulary
+from pcgcd.automata import Vocabulary
+from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint
+from pcgcd.decoding.contracts import needs_guide
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal
-from pcgcd.decoding.tracking import check_budget
+from pcgcd.decoding.targets import Target, Wanted
+from pcgcd.engine import start_batch
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
-from pcgcd.hmm import HMM, MonarchHMM
-from pcgcd.integrations.histories import Histories, History, start_prefixes
+from pcgcd.integrations.histories import Histories, History
 from pcgcd.integrations.scores import ScoreRule
 
 __all__ = [
@@ -36,8 +38,6 @@ __all__ = [
     "LCDLogitsProcessor",
     "PGCDLogitsProcessor",
 ]
-
-_NO_BUDGET = 1 << 40
 
 
 class ConstrainedLogitsProcessor:
@@ -53,12 +53,12 @@ class ConstrainedLogitsProcessor:
 
     def __init__(
         self,
-        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        target: Wanted | Sequence[Wanted],
         vocabulary: Vocabulary | Any,
         budget: int | None,
         proposal: Proposal,
         *,
-        hmm: HMM | MonarchHMM | None = None,
+        hmm: CircuitLike | None = None,
         within_budget: bool = True,
         normalised: bool = False,
         prompt_length: int | None = None,
@@ -66,31 +66,27 @@ class ConstrainedLogitsProcessor:
         """Compile the constraints and check the budget.
 
         Args:
-            constraint: A constraint or an automaton over tokens; or one for each prompt.
+            target: A constraint, an automaton over tokens or a circuit such as ``hmm * fa``; or
+                one for each prompt.
             vocabulary: The vocabulary, or the tokenizer. A tokenizer knows its own end-of-sequence
                 token only; to let texts end in others too, give
                 ``Vocabulary.from_tokenizer(tokenizer, generation_config=...)``.
             budget: The largest number of tokens, the one that ends the text included; None if
                 there is no limit.
             proposal: What turns the model's scores into those of the next token.
-            hmm: The HMM that the proposal needs.
+            hmm: The guide that the proposal needs, unless the target has one.
             within_budget: Whether texts must end within the budget.
             normalised: Whether scores are given back as log-probabilities.
             prompt_length: The number of tokens before the text, padding included. By default all
                 that the first call sees; with less, the prompt's end belongs to the text.
         """
-        constraints: list[Constraint | FiniteAutomaton] = (
-            [constraint]
-            if isinstance(constraint, Constraint | FiniteAutomaton)
-            else list(constraint)
-        )
-        if not constraints or not all(
-            isinstance(c, Constraint | FiniteAutomaton) for c in constraints
-        ):
+        kinds = Constraint | CircuitLike
+        wanted = [target] if isinstance(target, kinds) else list(target)
+        if not wanted or not all(isinstance(one, kinds) for one in wanted):
             raise InvalidParameterError(
-                "the processor needs a Constraint, a FiniteAutomaton, or a list with one of them "
-                f"for each prompt, but got {constraint!r}; put a schema into json_schema(...) and "
-                "a pattern into regex(...), both in pcgcd.constraints"
+                "the processor needs a Constraint, a FiniteAutomaton, a circuit, or a list with "
+                f"one of them for each prompt, but got {target!r}; put a schema into "
+                "json_schema(...) and a pattern into regex(...), both in pcgcd.constraints"
             )
         if budget is not None and (
             isinstance(budget, bool) or not isinstance(budget, int) or budget < 1
@@ -98,9 +94,7 @@ class ConstrainedLogitsProcessor:
             raise InvalidParameterError(
                 f"the budget must be a positive number of tokens, but is {budget!r}"
             )
-        widths = {c.vocab_size for c in constraints if isinstance(c, FiniteAutomaton)}
-        if hmm is not None:
-            widths.add(hmm.vocab_size)
+        widths = {one.vocab_size for one in (*wanted, hmm) if isinstance(one, CircuitLike)}
         self._exact_width = isinstance(vocabulary, Vocabulary)
         if not isinstance(vocabulary, Vocabulary):
             width = max(widths, default=None)
@@ -111,20 +105,19 @@ class ConstrainedLogitsProcessor:
                 f"the vocabulary's logits are {vocabulary.logits_size} wide, but the automaton or "
                 f"the HMM has {min(wrong)} tokens; make all of them for one model"
             )
-        automata = [
-            c if isinstance(c, FiniteAutomaton) else c.compile(vocabulary) for c in constraints
-        ]
-        if within_budget and budget is not None:
-            for automaton in automata:
-                check_budget(automaton, budget)
+        guided = needs_guide(proposal, "proposal", "weigh")
+        targets = [Target.of(one, vocabulary, hmm) for one in wanted]
+        if guided and not all(one.guide is not None for one in targets):
+            raise InvalidParameterError(
+                "P-GCD needs a guide: give hmm=, or a circuit such as hmm * fa as the target"
+            )
         self.vocabulary = vocabulary
         self.budget = budget
         self.proposal = proposal
         self._within_budget = within_budget
-        device = None if hmm is None else hmm.emission.device
-        self._rule = ScoreRule(proposal, within_budget, normalised, device)
-        limit = _NO_BUDGET if budget is None else budget
-        self._start = start_prefixes(automata, [limit] * len(automata), hmm)
+        self._rule = ScoreRule(proposal, within_budget, normalised)
+        limit = budget if within_budget else None
+        self._start = start_batch([(one.engine(guided=guided), limit) for one in targets])
         self._asked_length = prompt_length
         self._ends = frozenset(vocabulary.eos_ids)
         self.reset()
@@ -154,14 +147,14 @@ class ConstrainedLogitsProcessor:
             # What follows the end is padding, which ``generate`` puts there itself.
             result[row, self.vocabulary.eos_ids[0]] = 0.0
         alive: list[int] = []
-        for prefixes, places in self._histories.find([histories[row] for row in going]):
-            viable = prefixes.automaton.viable(within_budget=self._within_budget).tolist()
+        for state, places in self._histories.find([histories[row] for row in going]):
+            viable = state.viable(within_budget=self._within_budget).tolist()
             kept = [i for i, is_alive in enumerate(viable) if is_alive]
             rows = [going[places[i]] for i in kept]
             if rows:
                 width = self.vocabulary.logits_size
                 result[rows, :width] = self._rule.weigh(
-                    prefixes.select(kept), scores[rows, :width], rows
+                    state.select(kept), scores[rows, :width], rows
                 )
             alive += rows
         self._check_dead(input_ids, histories, set(going) - set(alive))
@@ -243,14 +236,14 @@ class LCDLogitsProcessor(ConstrainedLogitsProcessor):
 
     def __init__(
         self,
-        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        target: Wanted | Sequence[Wanted],
         vocabulary: Vocabulary | Any,
         *,
         prompt_length: int | None = None,
     ) -> None:
         """See :class:`ConstrainedLogitsProcessor`."""
         super().__init__(
-            constraint,
+            target,
             vocabulary,
             None,
             LCD(),
@@ -276,7 +269,7 @@ class GCDLogitsProcessor(ConstrainedLogitsProcessor):
 
     def __init__(
         self,
-        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        target: Wanted | Sequence[Wanted],
         vocabulary: Vocabulary | Any,
         budget: int,
         *,
@@ -287,18 +280,21 @@ class GCDLogitsProcessor(ConstrainedLogitsProcessor):
         Raises:
             EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         """
-        super().__init__(constraint, vocabulary, budget, GCD(), prompt_length=prompt_length)
+        super().__init__(target, vocabulary, budget, GCD(), prompt_length=prompt_length)
 
 
 class PGCDLogitsProcessor(ConstrainedLogitsProcessor):
-    """Probabilistic GCD: log-probabilities in proportion to p_lm(x_t)^w * p_prod(x_t)^(1 - w)."""
+    """Probabilistic GCD: log-probabilities in proportion to p_lm(x_t)^w * p_circuit(x_t)^(1 - w).
+
+    The guide is ``hmm``, or that of a target such as ``hmm * fa``.
+    """
 
     def __init__(
         self,
-        constraint: Constraint | FiniteAutomaton | Sequence[Constraint | FiniteAutomaton],
+        target: Wanted | Sequence[Wanted],
         vocabulary: Vocabulary | Any,
         budget: int,
-        hmm: HMM | MonarchHMM,
+        hmm: CircuitLike | None = None,
         w: float = 0.7,
         *,
         prompt_length: int | None = None,
@@ -309,7 +305,7 @@ class PGCDLogitsProcessor(ConstrainedLogitsProcessor):
             EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         """
         super().__init__(
-            constraint,
+            target,
             vocabulary,
             budget,
             PGCD(w),

@@ -49,10 +49,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from pcgcd.automata import FiniteAutomaton, Vocabulary
-from pcgcd.constraints import Constraint
+from pcgcd.automata import Vocabulary
+from pcgcd.circuits import CircuitLike
+from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.errors import InvalidParameterError, MissingDependencyError, PcgcdError
-from pcgcd.hmm import HMM, MonarchHMM, load_hmm
+from pcgcd.hmm import load_hmm
 from pcgcd.integrations.vllm_requests import Compiler, Task, read_wish
 
 __all__ = ["ConstrainedLogitsProcessor", "RequestLogitsProcessor"]
@@ -81,15 +82,17 @@ class _ConstrainedLogitsProcessor:
 
     Attributes:
         tokenizer: The model's tokenizer: a folder or hub id, a tokenizer, or a vocabulary.
-        hmm: The HMM that guides P-GCD: a folder or hub id, or the HMM; None for GCD alone.
-        constraints: Constraints that requests may ask for by name.
+        hmm: What guides P-GCD: a folder or hub id of an HMM, an HMM, or another circuit; None for
+            GCD alone.
+        constraints: Constraints (or circuits such as ``hmm * fa``) that requests may ask for by
+            name.
         cache: A folder in which compiled automata are kept; it saves the engine the work that was
             done to check the request.
     """
 
     tokenizer: ClassVar[Any] = None
-    hmm: ClassVar[str | Path | HMM | MonarchHMM | None] = None
-    constraints: ClassVar[Mapping[str, Constraint | FiniteAutomaton]] = {}
+    hmm: ClassVar[str | Path | CircuitLike | None] = None
+    constraints: ClassVar[Mapping[str, Wanted]] = {}
     cache: ClassVar[str | Path | None] = None
 
     def __init__(self, vllm_config: Any, *runner: Any) -> None:
@@ -310,32 +313,26 @@ class RequestLogitsProcessor:
 
     def __init__(
         self,
-        constraint: Constraint | FiniteAutomaton,
+        target: Wanted,
         vocabulary: Vocabulary | Any,
         budget: int,
-        hmm: HMM | MonarchHMM | None = None,
+        hmm: CircuitLike | None = None,
         w: float = 0.7,
     ) -> None:
-        """GCD, or P-GCD with an HMM.
+        """GCD, or P-GCD with a guide.
 
         Args:
-            constraint: A constraint, or an automaton over the tokens.
+            target: A constraint, an automaton over the tokens, or a circuit such as ``hmm * fa``.
             vocabulary: The vocabulary, or the tokenizer.
             budget: The request's ``max_tokens``.
-            hmm: Distilled from the language model.
+            hmm: What guides: an HMM distilled from the language model, or another circuit.
             w: The weight of the language model in P-GCD.
 
         Raises:
             EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         """
         vocabulary = _vocabulary(vocabulary, None if hmm is None else hmm.vocab_size)
-        compiler = Compiler(vocabulary, hmm)
-        automaton = (
-            constraint
-            if isinstance(constraint, FiniteAutomaton)
-            else constraint.compile(compiler.vocabulary)
-        )
-        self.task = Task.make(automaton, compiler.vocabulary, budget, hmm, w)
+        self.task = Task.make(Target.of(target, vocabulary, hmm), vocabulary, budget, w)
 
     def __call__(self, token_ids: Sequence[int], logits: Tensor) -> Tensor:
         """The logits of the next token, (V,).

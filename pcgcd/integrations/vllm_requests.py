@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from pcgcd.automata import FiniteAutomaton, Vocabulary
+from pcgcd.automata import Vocabulary
+from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint, choice, function_call, grammar, json_schema, regex
 from pcgcd.constraints import keywords as all_of
 from pcgcd.decoding.proposals import GCD, PGCD
-from pcgcd.decoding.tracking import check_budget
+from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
-from pcgcd.hmm import HMM, MonarchHMM
-from pcgcd.integrations.histories import Histories, start_prefixes
+from pcgcd.integrations.histories import Histories
 from pcgcd.integrations.scores import ScoreRule
 
 __all__ = ["Compiler", "Task", "Wish", "read_wish"]
@@ -181,26 +181,14 @@ class Task:
     vocabulary: Vocabulary
 
     @classmethod
-    def make(
-        cls,
-        automaton: FiniteAutomaton,
-        vocabulary: Vocabulary,
-        budget: int,
-        hmm: HMM | MonarchHMM | None = None,
-        w: float = 0.7,
-    ) -> Task:
-        """GCD, or P-GCD with an HMM.
+    def make(cls, target: Target, vocabulary: Vocabulary, budget: int, w: float = 0.7) -> Task:
+        """GCD, or P-GCD where the target has a guide.
 
         Raises:
             EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         """
-        check_budget(automaton, budget)
-        rule = (
-            ScoreRule(GCD())
-            if hmm is None
-            else ScoreRule(PGCD(w), normalised=True, device=hmm.emission.device)
-        )
-        histories = Histories(start_prefixes([automaton], [budget], hmm))
+        rule = ScoreRule(GCD()) if target.guide is None else ScoreRule(PGCD(w), normalised=True)
+        histories = Histories(target.engine().start([budget]))
         return cls(histories, rule, budget, vocabulary)
 
     def has_ended(self, text: Sequence[int]) -> bool:
@@ -220,15 +208,15 @@ class Task:
                 f"has {width} tokens; are they of this model?"
             )
         result = torch.full_like(scores, -torch.inf)
-        for prefixes, places in self.histories.find([(0, text) for text in texts]):
-            viable = prefixes.automaton.viable(within_budget=True).tolist()
+        for state, places in self.histories.find([(0, text) for text in texts]):
+            viable = state.viable().tolist()
             if not all(viable):
                 place = places[viable.index(False)]
                 raise InvalidParameterError(
                     f"a text cannot be completed any more, after {len(texts[place])} tokens; was a "
                     "token chosen that this processor had excluded?"
                 )
-            result[places, :width] = self.rule.weigh(prefixes, scores[places, :width], places)
+            result[places, :width] = self.rule.weigh(state, scores[places, :width], places)
         return result
 
 
@@ -237,16 +225,16 @@ class Compiler:
 
     Attributes:
         vocabulary: The tokens.
-        hmm: What guides P-GCD, if there is an HMM.
-        named: The constraints that requests can ask for by name.
+        hmm: What guides P-GCD, if there is a guide.
+        named: The constraints (or circuits) that requests can ask for by name.
         cache: A folder in which compiled automata are kept.
     """
 
     def __init__(
         self,
         vocabulary: Vocabulary,
-        hmm: HMM | MonarchHMM | None = None,
-        named: Mapping[str, Constraint | FiniteAutomaton] | None = None,
+        hmm: CircuitLike | None = None,
+        named: Mapping[str, Wanted] | None = None,
         cache: Path | str | None = None,
     ) -> None:
         if hmm is not None and hmm.vocab_size != vocabulary.logits_size:
@@ -256,13 +244,20 @@ class Compiler:
             )
         self.vocabulary, self.hmm = vocabulary, hmm
         self.named, self.cache = dict(named or {}), cache
-        self._automata: OrderedDict[Hashable, FiniteAutomaton] = OrderedDict()
+        self._targets: OrderedDict[Hashable, Target] = OrderedDict()
         self._tasks: OrderedDict[Hashable, Task] = OrderedDict()
 
-    def automaton(self, wish: Wish) -> FiniteAutomaton:
-        """The token automaton of a wish."""
+    def target(self, wish: Wish) -> Target:
+        """The token automaton of a wish, and what guides it."""
         key = (wish.kind, wish.text, wish.style)
-        return _kept(self._automata, key, lambda: self._compile(wish))
+        target = _kept(self._targets, key, lambda: self._compile(wish))
+        guide = self.hmm if target.guide is None else target.guide
+        if wish.method == "pgcd" and guide is None:
+            raise InvalidParameterError(
+                "the request asks for P-GCD, but the processor has no HMM; set its class "
+                "attribute hmm, or ask for gcd"
+            )
+        return Target(target.automaton, None if wish.method == "gcd" else guide)
 
     def check(self, wish: Wish) -> None:
         """Refuse what cannot be fulfilled.
@@ -270,42 +265,31 @@ class Compiler:
         Raises:
             PcgcdError: It says why.
         """
-        self._guide(wish)
         strange = sorted(set(wish.stops) - set(self.vocabulary.eos_ids))
         if strange:
             raise InvalidParameterError(
                 f"the tokens {strange} in stop_token_ids can end a text before it is complete; "
                 f"constrained texts end with {list(self.vocabulary.eos_ids)}"
             )
-        check_budget(self.automaton(wish), wish.budget)
+        self.target(wish).engine(guided=False).check(wish.budget)
 
     def task(self, wish: Wish, budget: int) -> Task:
         """The task of a wish; equal ones share what is known of their texts."""
-        hmm, automaton = self._guide(wish), self.automaton(wish)
-        key = (wish.kind, wish.text, wish.style, budget, hmm is None, wish.w)
-        return _kept(
-            self._tasks, key, lambda: Task.make(automaton, self.vocabulary, budget, hmm, wish.w)
-        )
+        target = self.target(wish)
+        key = (wish.kind, wish.text, wish.style, budget, target.guide is None, wish.w)
+        return _kept(self._tasks, key, lambda: Task.make(target, self.vocabulary, budget, wish.w))
 
-    def _guide(self, wish: Wish) -> HMM | MonarchHMM | None:
-        if wish.method == "pgcd" and self.hmm is None:
-            raise InvalidParameterError(
-                "the request asks for P-GCD, but the processor has no HMM; set its class "
-                "attribute hmm, or ask for gcd"
-            )
-        return None if wish.method == "gcd" else self.hmm
-
-    def _compile(self, wish: Wish) -> FiniteAutomaton:
+    def _compile(self, wish: Wish) -> Target:
+        wanted: Wanted
         if wish.kind != "constraint":
-            return _NOTATIONS[wish.kind](wish).compile(self.vocabulary, cache=self.cache)
-        if wish.text not in self.named:
+            wanted = _NOTATIONS[wish.kind](wish)
+        elif wish.text in self.named:
+            wanted = self.named[wish.text]
+        else:
             raise InvalidParameterError(
                 f"there is no constraint {wish.text!r}; there are {sorted(self.named)}"
             )
-        found = self.named[wish.text]
-        if isinstance(found, FiniteAutomaton):
-            return found
-        return found.compile(self.vocabulary, cache=self.cache)
+        return Target.of(wanted, self.vocabulary, cache=self.cache)
 
 
 def _kept(store: OrderedDict[Hashable, Kept], key: Hashable, make: Callable[[], Kept]) -> Kept:

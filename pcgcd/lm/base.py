@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import is_whole_number
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
 if TYPE_CHECKING:
@@ -153,9 +154,10 @@ class SharedSession(LMSession):
             if self._values is None and self._slots:
                 self._drop_unused()
                 if self._started:
-                    self._values = self._extend(self._parents, self._unread)
+                    found = self._extend(self._parents, self._unread)
                 else:
-                    self._values = self._start(self._unread)
+                    found = self._start(self._unread)
+                self._values = checked_log_probs(found, len(self._unread), self._width)
                 self._started = True
                 self._parents = list(range(len(self._parents)))
                 self._unread = [()] * len(self._parents)
@@ -217,6 +219,24 @@ class PrefixSession(SharedSession):
         return self._log_probs_of(self._prefixes)
 
 
+def checked_log_probs(found: Any, count: int, width: int) -> Tensor:
+    """What a language model says of ``count`` prefixes: a row of ``width`` numbers for each."""
+    if not isinstance(found, Tensor) or not found.is_floating_point():
+        kind = f"{found.dtype} tensor" if isinstance(found, Tensor) else type(found).__name__
+        raise InvalidParameterError(
+            "log_probs of a language model must return a tensor of floats, log p(next token | "
+            f"prefix), but returned a {kind}"
+        )
+    if found.shape != (count, width):
+        raise InvalidParameterError(
+            f"log_probs of a language model must return a row for each of the {count} prefixes "
+            f"with a column for each of the {width} tokens of its vocabulary, shape ({count}, "
+            f"{width}), but returned shape {tuple(found.shape)}; where the logits are wider than "
+            "the tokenizer, give the vocabulary logits_size"
+        )
+    return found
+
+
 def checked_tokens(tokens: Any, width: int, num_rows: int | None = None) -> list[int]:
     """Token ids as whole numbers in 0..width-1, one per row if the number of rows is given."""
     values = _whole_numbers(tokens, "token ids")
@@ -259,7 +279,7 @@ def _whole_numbers(values: Any, name: str) -> list[int]:
             f"{name} must be a list of whole numbers, but {values!r} was given"
         ) from None
     for item in items:
-        if not isinstance(item, int | np.integer) or isinstance(item, bool):
+        if not is_whole_number(item):
             raise InvalidParameterError(
                 f"{name} must be whole numbers, but {item!r} was given"
                 + ("; encode texts first" if isinstance(item, str) else "")

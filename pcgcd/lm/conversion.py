@@ -8,10 +8,8 @@ byte-level BPE.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.basics.files import whole_folder
+from pcgcd.basics.packages import package
 from pcgcd.errors import CheckpointError
-from pcgcd.lm.packages import package
 
 __all__ = ["convert_gguf", "is_complete"]
 
@@ -95,33 +94,22 @@ def is_complete(folder: Path) -> bool:
 def _written_at_once(folder: Path) -> Iterator[Path]:
     """A temporary folder beside the given one, which it becomes when the block ends well."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
+        with whole_folder(folder) as temporary:
             yield temporary
             sizes = {path.name: path.stat().st_size for path in temporary.iterdir()}
             (temporary / _CONTENTS).write_text(json.dumps(sizes, indent=1))
-            _put_in_place(temporary, folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            if folder.exists() and not is_complete(folder):
+                broken = temporary / "broken"
+                folder.rename(broken)
+                shutil.rmtree(broken)
     except OSError as error:
+        if is_complete(folder):  # somebody else was faster
+            return
         raise CheckpointError(
             f"the converted model cannot be written to {folder}: {error}; free some space there, "
             "or name another folder in the environment variable PCGCD_CACHE"
         ) from error
-
-
-def _put_in_place(temporary: Path, folder: Path) -> None:
-    if folder.exists() and not is_complete(folder):
-        broken = temporary / "broken"
-        os.replace(folder, broken)
-        shutil.rmtree(broken)
-    try:
-        os.replace(temporary, folder)
-    except OSError:  # somebody else was faster
-        if not is_complete(folder):
-            raise
 
 
 def _remove_stale(folder: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
+from pcgcd.basics.packages import package
 from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError, PcgcdError
 from pcgcd.lm.conversion import convert_gguf, is_complete
-from pcgcd.lm.packages import package
 from pcgcd.lm.transformers_lm import TransformersLM
 
 __all__ = ["HUB_NAME", "PACKAGE", "cache_folder", "default_model", "load_model", "packaged_file"]

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pcgcd.engine import ChainEngine, ChainState
+from pcgcd.engine.prefix_engine import everything
 from pcgcd.errors import ImpossibleEvidenceError, VocabularyMismatchError
-from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.lm.base import LanguageModel, LMSession, SharedSession
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ class HMMLanguageModel(LanguageModel):
     What may follow an impossible prefix is nothing: its row is -inf throughout. A prompt that is
     impossible is an error.
 
-    >>> from pcgcd.automata import Vocabulary
+    >>> from pcgcd import HMM, Vocabulary
     >>> hmm = HMM(torch.tensor([1.0, 0.0]), torch.eye(2), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
     >>> lm = HMMLanguageModel(hmm, Vocabulary.from_bytes([b"a", None], eos_ids=1))
     >>> lm.log_probs([(0,)]).exp()
@@ -32,7 +34,7 @@ class HMMLanguageModel(LanguageModel):
     """
 
     def __init__(
-        self, hmm: HMM | MonarchHMM, vocabulary: Vocabulary, *, dtype: torch.dtype | None = None
+        self, hmm: HiddenMarkovModel, vocabulary: Vocabulary, *, dtype: torch.dtype | None = None
     ) -> None:
         """Hold the model.
 
@@ -48,15 +50,15 @@ class HMMLanguageModel(LanguageModel):
                 f"{vocabulary.logits_size}; build both for one language model"
             )
         self.vocabulary = vocabulary
-        self.hmm = hmm.to(dtype=dtype or torch.promote_types(hmm.emission.dtype, torch.float32))
+        dtype = dtype or torch.promote_types(hmm.emission.dtype, torch.float32)
+        self.hmm = hmm.to(dtype=dtype)
+        self._engine = ChainEngine.of(self.hmm, everything(hmm.vocab_size), dtype)
 
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         """See :class:`LanguageModel`."""
-        filters = [self.filter(prefix) for prefix in prefixes]
-        belief = (
-            torch.stack(filters) if filters else self.hmm.initial.new_empty(0, self.hmm.num_hidden)
-        )
-        return self._emit(belief)
+        if not len(prefixes):
+            return torch.empty(0, self.vocabulary.logits_size)
+        return _rows(self._read([tuple(self._checked_prefix(prefix)) for prefix in prefixes]))
 
     def start(self, prompts: Sequence[Sequence[int]]) -> LMSession:
         """See :class:`LanguageModel`.
@@ -66,59 +68,47 @@ class HMMLanguageModel(LanguageModel):
         """
         return _FilterSession(self, self._checked_prompts(prompts))
 
-    def filter(self, prefix: Sequence[int]) -> Tensor:
-        """``p(z_{t+1} | x_{1:t})``, (H,): what the hidden state of the next token may be.
-
-        Zero throughout if the prefix is impossible.
-        """
-        belief = self.hmm.initial.unsqueeze(0)
-        for token in self._checked_prefix(prefix):
-            belief = self._read(belief, torch.tensor([token], device=belief.device))
-        return belief[0]
-
-    def _read(self, belief: Tensor, tokens: Tensor) -> Tensor:
-        """One filtering step: (k, H) and (k,) to (k, H)."""
-        joint = belief * self.hmm.emission.index_select(1, tokens).mT
-        return self.hmm.operators.transition.rmatvec(_normalised(joint))
-
-    def _emit(self, belief: Tensor) -> Tensor:
-        return _normalised(belief @ self.hmm.emission).log()
+    def _read(self, prefixes: Sequence[tuple[int, ...]]) -> ChainState:
+        """The states after prefixes of any lengths."""
+        states = []
+        for prefix in prefixes:
+            state = self._engine.start([None])
+            for token in prefix:
+                state = state.advance([token])
+            states.append(state)
+        return ChainState.concatenated(states)
 
     def __repr__(self) -> str:
         return f"HMMLanguageModel({self.hmm!r})"
 
 
 class _FilterSession(SharedSession):
-    """Holds the filter of each prefix, (slots, H)."""
+    """Holds a state of the HMM, one row for each slot."""
 
     def __init__(self, lm: HMMLanguageModel, prompts: list[tuple[int, ...]]) -> None:
         super().__init__(prompts, lm.vocabulary.logits_size)
-        self._lm = lm
-        self._filters = {prompt: lm.filter(prompt) for prompt in dict.fromkeys(prompts)}
-        for prompt, belief in self._filters.items():
-            if not bool((belief > 0).any()):
+        self._known = {prompt: lm._read([prompt]) for prompt in dict.fromkeys(prompts)}
+        for prompt, state in self._known.items():
+            if bool(state.log_prefix.isneginf()):
                 raise ImpossibleEvidenceError(
                     f"the prompt {prompt} has probability zero under the HMM, so nothing can "
                     "follow it; give another prompt, or smooth the HMM"
                 )
-        self._belief = torch.empty(0)
+        self._lm = lm
+        self._state = ChainState(())
 
     def _start(self, prompts: list[tuple[int, ...]]) -> Tensor:
-        beliefs = [self._filters.get(prompt) for prompt in prompts]
-        self._belief = torch.stack(
-            [self._lm.filter(p) if b is None else b for p, b in zip(prompts, beliefs)]
-        )
-        return self._lm._emit(self._belief)
+        # A row that was advanced before anything was computed has a longer prompt.
+        states = [self._known.get(p) or self._lm._read([p]) for p in prompts]
+        self._state = ChainState.concatenated(states)
+        return _rows(self._state)
 
     def _extend(self, parents: list[int], tokens: list[tuple[int, ...]]) -> Tensor:
-        device = self._belief.device
-        self._belief = self._belief[torch.tensor(parents, device=device)]
+        self._state = self._state.select(parents)
         for column in zip(*tokens):
-            self._belief = self._lm._read(self._belief, torch.tensor(column, device=device))
-        return self._lm._emit(self._belief)
+            self._state = self._state.advance(column)
+        return _rows(self._state)
 
 
-def _normalised(weights: Tensor) -> Tensor:
-    """Rows that sum to one; a row of zeros stays as it is."""
-    total = weights.sum(-1, keepdim=True)
-    return weights / torch.where(total > 0, total, 1)
+def _rows(state: ChainState) -> Tensor:
+    return state.next_token_log_probs().dense(state.vocab_size)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.lm.base import LanguageModel, LMSession, PrefixSession, SharedSession
-from pcgcd.lm.packages import package
 
 __all__ = ["TransformersLM"]
 

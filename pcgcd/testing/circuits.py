@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pcgcd.circuits import MISSING, Chain, CircuitLike
+from pcgcd.circuits import MISSING, Chain, Circuit, CircuitLike
 from pcgcd.circuits.semirings import BOOLEAN, COUNTING, LINEAR, LOG, MAXIMUM, REAL, Semiring
 from pcgcd.errors import (
     AmbiguousAutomatonWarning,
@@ -130,6 +130,34 @@ class CircuitLaws:
         for prefix in self._prefixes():
             found = circuit.log_marginal(prefix, length=self.length)
             self._compare(found, world.log_marginal(prefix), "log_marginal of prefixes")
+
+    def test_a_circuit_of_one_length_uses_its_own(self) -> None:
+        """A prefix needs no length where there is only one: the rest is missing."""
+        circuit, world = self._circuit(), self._world()
+        if not isinstance(circuit, Circuit):
+            return
+        for prefix in self._prefixes():
+            self._compare(circuit.log_marginal(prefix), world.log_marginal(prefix), "log_marginal")
+            prefix = prefix[world.is_possible(prefix)]
+            found = circuit.next_token_log_probs(prefix)
+            self._compare(found, world.next_token_log_probs(prefix), "next_token_log_probs")
+            padded = torch.nn.functional.pad(
+                prefix, (0, self.length - prefix.shape[1]), value=MISSING
+            )
+            expected = world.token_marginals(padded)
+            self._compare(circuit.token_marginals(prefix), expected, "token_marginals")
+            counts = circuit.expected_token_counts(prefix)
+            self._compare(counts, expected.sum(1), "expected_token_counts")
+            for short, long in zip(
+                circuit.unit_posteriors(prefix), circuit.unit_posteriors(padded)
+            ):
+                self._compare(short, long, "unit_posteriors")
+            best = circuit.best_path(prefix)
+            self._compare(best.log_weight, circuit.value(padded, MAXIMUM), "a best path")
+            drawn = circuit.sample(2, evidence=prefix)
+            assert drawn.shape == (len(prefix), 2, self.length), f"samples of {drawn.shape}"
+            kept = drawn[:, :, : prefix.shape[1]] == prefix.unsqueeze(1)
+            assert bool(kept.all()), "samples do not keep the prefix"
 
     def test_conditionals_of_pairs_of_partial_strings(self) -> None:
         """``log_conditional`` is the ratio of two sums; -inf where the strings contradict."""
@@ -310,10 +338,13 @@ class CircuitLaws:
         )
 
     def _compare_samples(self, samples: Tensor, probability: Tensor) -> None:
-        """A chi-square test at p = 1e-5; strings expected fewer than five times are pooled."""
         counts = self._world().index(samples).bincount(minlength=len(probability)).double()
+        self._compare_counts(counts, probability)
+
+    def _compare_counts(self, counts: Tensor, probability: Tensor) -> None:
+        """A chi-square test at p = 1e-5; what is expected fewer than five times is pooled."""
         impossible = (counts > 0) & (probability == 0)
-        assert not bool(impossible.any()), "a string of probability zero was drawn"
+        assert not bool(impossible.any()), "something of probability zero was drawn"
         expected = probability * counts.sum()
         rare = expected < 5
         pooled_counts = torch.cat([counts[~rare], counts[rare].sum().reshape(1)])

@@ -349,8 +349,7 @@ class OperatorLaws:
 
     def parameters(self, operator: Operator) -> list[Tensor]:
         """The floating-point tensors that the operator and its parts hold, each once."""
-        found = [t for t in vars(operator).values() if isinstance(t, Tensor)]
-        tensors = {id(t): t for t in found if t.is_floating_point()}
+        tensors = {id(t): t for t in operator.tensors if t.is_floating_point()}
         for part in operator.parts:
             tensors.update((id(t), t) for t in self.parameters(part))
         return list(tensors.values())

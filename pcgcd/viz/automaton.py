@@ -143,6 +143,8 @@ def _drawing(
         label: _label_text(fa, label, names, shown_tokens) for label in set(fa.label.tolist())
     }
     texts = [by_label[label] for label in fa.label.tolist()]
+    if fa.weight is not None:
+        texts = [f"{text} / {weight:.3g}" for text, weight in zip(texts, fa.weight.tolist())]
     sizes = [text_size(text, _LABEL_POINTS) for text in texts]
     layout = _layout(fa, edges, sizes)
     curves = _curves(fa, edges, layout)

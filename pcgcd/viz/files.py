@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+
+from pcgcd.basics.files import whole_file
 
 __all__ = ["save"]
 
@@ -20,7 +21,7 @@ _UNDATED: dict[str, dict[str, Any]] = {
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 200.0) -> Path:
-    """Write a figure as a whole or not at all: to a temporary file, which is then renamed.
+    """Write a figure as a whole or not at all.
 
     Args:
         figure: The figure.
@@ -32,15 +33,6 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 200.0) ->
     """
     target = Path(path)
     kind = target.suffix.lstrip(".").lower() or "png"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=f".{kind}")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        with rc_context({"svg.hashsalt": "pcgcd"}):
-            figure.savefig(temporary, format=kind, dpi=dpi, metadata=_UNDATED.get(kind))
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(target) as file, rc_context({"svg.hashsalt": "pcgcd"}):
+        figure.savefig(file, format=kind, dpi=dpi, metadata=_UNDATED.get(kind))
     return target

@@ -173,6 +173,19 @@ def test_tokens_may_come_in_any_order_and_more_than_once() -> None:
         )
 
 
+def test_tokens_and_states_may_be_integers_of_any_type() -> None:
+    for one in (1, np.int64(1), np.uint8(1)):
+        fa = FiniteAutomaton.from_edges(
+            num_states=2,
+            vocab_size=2,
+            initial=range(1),
+            accepting=[one],
+            edges=[(0, one, [one]), (0, 1, range(1)), (0, 1, b"\x00\x01")],
+        )
+        assert fa.num_edges == 1
+        assert [fa.accepts(word) for word in ([], [0], [1])] == [False, True, True]
+
+
 def test_arrays_are_frozen() -> None:
     fa = FiniteAutomaton.from_edges(
         num_states=1, vocab_size=2, initial=0, accepting=[0], edges=[(0, 0, {1})]
@@ -286,6 +299,17 @@ def test_kl_from_conditioning_is_the_divergence() -> None:
         ({"edges": [(0, 9, {0})]}, InvalidParameterError, "edge states"),
         ({"edges": [(0, 1, {7})]}, VocabularyMismatchError, "an edge has 7"),
         ({"edges": [(0, 1, {-2})]}, VocabularyMismatchError, "an edge has -2"),
+        ({"edges": [(0, 1, [1, 0.7])]}, InvalidParameterError, r"whole numbers, but .* was given"),
+        ({"edges": [(0, 1, np.array([0.7]))]}, InvalidParameterError, r"but 0\.7 was given"),
+        ({"edges": [(0, 1, [True, False])]}, InvalidParameterError, "whole numbers"),
+        ({"edges": [(0, 1, "ab")]}, InvalidParameterError, "but 'a' was given"),
+        ({"edges": [(0.7, 1, {0})]}, InvalidParameterError, r"edge states .* but is 0\.7"),
+        ({"edges": [(0, "1", {0})]}, InvalidParameterError, r"edge states .* but is '1'"),
+        ({"edges": [(0, 1, 2)]}, InvalidParameterError, "a list or a set .* but 2 was"),
+        ({"initial": 0.7}, InvalidParameterError, r"initial states .* but 0\.7 was"),
+        ({"accepting": 1}, InvalidParameterError, "a list or a set .* but 1 was"),
+        ({"initial": [0.7]}, InvalidParameterError, r"initial states .* but 0\.7 was"),
+        ({"accepting": {0.7}}, InvalidParameterError, r"accepting states .* but 0\.7 was"),
     ],
 )
 def test_bad_input_gets_a_clear_error(

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.lifting import lift
-from pcgcd.automata.masks.bits import apply_mask, num_words, pack, unpack, unpack_tensor
+from pcgcd.automata.limits import NEVER
+from pcgcd.automata.masks.bits import (
+    apply_mask,
+    count,
+    listed,
+    log_mask,
+    num_words,
+    pack,
+    unpack,
+    unpack_tensor,
+)
 from pcgcd.automata.masks.lazy import TokenMasks
 from pcgcd.automata.masks.table import MaskTable, mask, masks
 from pcgcd.automata.vocabulary import Vocabulary
@@ -98,7 +108,7 @@ def test_following_masks_within_a_budget_always_ends_in_time(
     fa = lift(byte_automaton, vocabulary)
     table = MaskTable.of(fa)
     states, ids = table.start(), []
-    shortest = min((int(table.distance[s]) for s in states if table.distance[s] >= 0), default=99)
+    shortest = min((int(fa.distance_to_accept[s]) for s in states), default=99)
     for t in range(budget):
         allowed = np.flatnonzero(unpack(table.mask(states, budget - t), fa.vocab_size))
         assert bool(len(allowed)) == (shortest <= budget and budget > 0)
@@ -133,10 +143,10 @@ def random_automaton(rng, num_states, vocab_size, *, is_deterministic):
 
 def mask_by_advancing(fa, states, remaining):
     """A token is allowed iff a state after it is near enough to acceptance."""
-    distance = MaskTable(fa).distance
+    distance = fa.distance_to_accept
     most = fa.num_states if remaining is None else remaining - 1
     after = [[distance[s] for s in successors(fa, states, v)] for v in range(fa.vocab_size)]
-    return [any(0 <= steps <= most for steps in found) for found in after]
+    return [any(steps <= most for steps in found) for found in after]
 
 
 @pytest.mark.parametrize("is_deterministic", [False, True])
@@ -171,12 +181,14 @@ def test_masks_do_not_depend_on_what_is_written_beforehand(room, monkeypatch):
 def test_advancing_follows_every_edge_that_can_still_accept(seed):
     rng = np.random.default_rng(seed)
     fa = random_automaton(rng, 5, 40, is_deterministic=bool(seed % 2))
-    distance = MaskTable(fa).distance
+    distance = fa.distance_to_accept
     for states in [*((s,) for s in range(5)), (), (0, 3), (1, 2, 4)]:
         for token in range(40):
-            after = sorted(s for s in successors(fa, states, token) if distance[s] >= 0)
+            after = sorted(s for s in successors(fa, states, token) if distance[s] < NEVER)
             assert fa.advance(states, token) == tuple(after)
-        assert fa.advance(states, 40) == fa.advance(states, -1) == ()
+        for token in (40, -1):
+            with pytest.raises(VocabularyMismatchError, match=rf"0\.\.39, but {token} was given"):
+                fa.advance(states, token)
 
 
 def test_many_large_labels_keep_their_tokens():
@@ -277,7 +289,8 @@ def test_a_batch_is_its_rows(kind):
     assert unpack(rows[2], 7).tolist() == [False, False, False, False, True, True, False]
     assert (table.masks([start, after], 2) == table.masks([start, after], [2, 2])).all()
     assert table.advance_all([start, after, end], [6, 4, 4])[1:] == [end, end]
-    assert table.advance_all([start], [99]) == [()]
+    with pytest.raises(VocabularyMismatchError, match="99 was given"):
+        table.advance_all([start], [99])
     out = np.full((1, 1), 77, dtype=np.uint32)
     assert table.masks([start], None, out) is out
     assert (out[0] == table.mask(start)).all()
@@ -368,3 +381,26 @@ def test_logits_of_forbidden_tokens_become_minus_infinity():
         apply_mask(torch.zeros(2, 40), pack(allowed))
     with pytest.raises(InvalidParameterError, match="floating"):
         apply_mask(torch.zeros(3, dtype=torch.long), pack(allowed))
+
+
+@pytest.mark.parametrize("vocab_size", [1, 31, 32, 33, 64, 301])
+def test_a_batch_of_masks_becomes_logarithms_or_lists(vocab_size):
+    rng = np.random.default_rng(vocab_size)
+    allowed = rng.random((9, vocab_size)) < rng.random((9, 1))
+    allowed[3], allowed[4] = False, True
+    words = pack(allowed)
+    logs = log_mask(words, vocab_size)
+    assert (logs.dtype, logs.shape) == (torch.float32, (9, vocab_size))
+    assert logs.tolist() == [[0.0 if flag else -np.inf for flag in row] for row in allowed]
+    tokens, counts = listed(words, vocab_size)
+    assert counts.tolist() == count(words).tolist() == [sum(row) for row in allowed.tolist()]
+    assert (tokens.dtype, tokens.shape) == (np.int64, (9, vocab_size))
+    for row, flags in zip(tokens.tolist(), allowed):
+        inside = np.flatnonzero(flags).tolist()
+        assert row == inside + [0] * (vocab_size - len(inside))
+    assert listed(words[3:4], vocab_size)[0].shape == (1, 0)
+    assert log_mask(words[:0], vocab_size).shape == (0, vocab_size)
+    assert listed(words[:0], vocab_size)[0].shape == (0, 0)
+    for function in (log_mask, listed):
+        with pytest.raises(VocabularyMismatchError, match="another vocabulary"):
+            function(words, vocab_size + 32)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcgcd import FiniteAutomaton
-from pcgcd.automata.words import UNREACHABLE
+from pcgcd.automata.limits import NEVER
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 from tests.automata.languages import LENGTH, VOCAB_SIZE, WORDS, automata, language
 from tests.automata.test_algebra import chain, last_but
@@ -133,7 +133,7 @@ def test_distances_are_those_of_the_shortest_words(fa: FiniteAutomaton) -> None:
             ],
         )
         lengths = [len(word) for word in language(alone)]  # S <= LENGTH: the shortest is there
-        expected = min(lengths) if lengths else UNREACHABLE
+        expected = min(lengths) if lengths else NEVER
         assert fa.distance_to_accept[state] == expected
 
 

@@ -10,10 +10,13 @@ import torch
 
 from pcgcd import HMM, Circuit, FiniteAutomaton
 from pcgcd.circuits import (
+    ChainMixture,
+    ChainOperators,
     CircuitLike,
     Dense,
     Identity,
     InputLayer,
+    OperatorChain,
     ProductLayer,
     Scope,
     SumLayer,
@@ -129,6 +132,91 @@ def test_moving_a_circuit_keeps_ties_and_values() -> None:
         moved.log_partition().double(), circuit.log_partition(), rtol=1e-5, atol=0
     )
     assert FA_3.to("cpu").accepts([0, 2])
+
+
+def coins(*variables: int, dtype: torch.dtype = torch.float64) -> Circuit:
+    """A mixture of two independent coins with three sides each."""
+    generator = torch.Generator().manual_seed(len(variables))
+    inputs = [
+        InputLayer(v, Dense(torch.rand(2, 3, generator=generator, dtype=dtype))) for v in variables
+    ]
+    mix = torch.rand(1, 2, generator=generator, dtype=dtype)
+    return Circuit(SumLayer([ProductLayer(*inputs)], [Dense(mix)]))
+
+
+def test_a_circuit_knows_what_it_was_made_of() -> None:
+    tree, chain = coins(0, 1, 2), HMM_3 * FA_3
+    assert HMM_3.factors == (HMM_3,)
+    assert tree.factors == (tree,)
+    assert chain.factors == (HMM_3, FA_3)
+    assert chain.unroll(3).factors == (HMM_3, FA_3)
+    assert (FA_3 * (HMM_3 * FA_3)).factors == (FA_3, HMM_3, FA_3)
+    mixed = 0.5 * HMM_3 + 0.5 * HMM_3
+    assert (mixed * FA_3).factors == (mixed, FA_3)
+    for product in (tree * FA_3, tree * FA_3.unroll(3)):
+        assert product.factors == (tree, FA_3)
+    assert (tree * chain).factors == (tree, HMM_3, FA_3)
+    both = tree + tree
+    assert both.factors == (both,)
+
+
+def test_a_moved_circuit_still_knows_what_it_was_made_of() -> None:
+    tree = coins(0, 1, 2)
+    moved = (tree * FA_3).to(dtype=torch.float32)
+    first, second = moved.factors
+    assert isinstance(first, Circuit)
+    assert first.dtype == moved.dtype == torch.float32
+    assert isinstance(second, FiniteAutomaton)
+    unrolled = (HMM_3 * FA_3).unroll(3).to(dtype=torch.float32)
+    assert [type(factor) for factor in unrolled.factors] == [HMM, FiniteAutomaton]
+    assert unrolled.factors[0].emission.dtype == torch.float32
+    assert unrolled.family is not None
+    alone = tree.to(dtype=torch.float32)
+    assert alone.factors == (alone,)
+
+
+def test_a_circuit_takes_other_weights() -> None:
+    tree, x = coins(0, 1), torch.tensor([[0, 2], [1, 1]])
+    first, second = (layer.emission for layer in tree.inputs)
+    other = tree.with_operators({first: second})
+    columns = second.to_dense()
+    mix = tree.root.operators[0].to_dense()
+    expected = (columns[:, x[:, 0]] * columns[:, x[:, 1]]).T @ mix[0]
+    torch.testing.assert_close(other.log_value(x).exp(), expected)
+    assert tree.with_operators({}).log_value(x).equal(tree.log_value(x))
+    halved = tree.map_operators(lambda o: Dense(o.to_dense() / 2))
+    torch.testing.assert_close(halved.log_value(x).exp(), tree.log_value(x).exp() / 8)
+    tied = HMM_3.unroll(4).map_operators(lambda o: Dense(o.to_dense()))
+    assert len({layer.emission for layer in tied.inputs}) == 1
+    with pytest.raises(InvalidParameterError, match="no operator of this circuit"):
+        tree.with_operators({HMM_3.operators.emission: first})
+    with pytest.raises(InvalidParameterError, match="must have shape"):
+        tree.with_operators({tree.root.operators[0]: Dense(torch.ones(1, 3))})
+
+
+def test_a_chain_takes_other_weights_and_keeps_its_other_factors() -> None:
+    x = torch.tensor([[0, 2, 2], [1, 2, 0], [2, 2, 2]])
+    emission = torch.rand(2, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    expected = HMM(HMM_3.initial, HMM_3.transition, emission, validate=False)
+    replaced = {HMM_3.operators.emission: Dense(emission)}
+    chain = HMM_3.with_operators(replaced)
+    assert isinstance(chain, OperatorChain)
+    torch.testing.assert_close(chain.log_value(x), expected.log_value(x))
+    product = (HMM_3 * FA_3).with_operators(replaced)
+    assert product.factors[1] is FA_3, "the automaton is still one"
+    torch.testing.assert_close(product.log_value(x), (expected * FA_3).log_value(x))
+    mixed = (0.5 * HMM_3 + 2.0 * FA_3).with_operators(replaced)
+    assert isinstance(mixed, ChainMixture)
+    torch.testing.assert_close(mixed.log_value(x), (0.5 * expected + 2.0 * FA_3).log_value(x))
+    assert chain.to(dtype=torch.float32).unroll(2).dtype == torch.float32
+
+
+def test_a_chain_of_operators_checks_their_shapes() -> None:
+    initial, _, emission, final = HMM_3.operators
+    with pytest.raises(
+        InvalidParameterError, match=r"transition operator must have shape \(2, 2\)"
+    ):
+        OperatorChain(ChainOperators(initial, Dense(torch.ones(3, 2)), emission, final))
 
 
 @pytest.mark.gpu

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from pcgcd import HMM, FiniteAutomaton, MonarchHMM
-from pcgcd.circuits.semirings import BOOLEAN, COUNTING, LOG, MAXIMUM, REAL
+from pcgcd.circuits.semirings import BOOLEAN, COUNTING, LINEAR, LOG, MAXIMUM, REAL
 
 LONG = 4096
 
@@ -50,6 +51,95 @@ def test_long_conditionals_keep_their_precision_in_float32() -> None:
     exact = hmm.to(dtype=torch.float64).next_token_log_probs(x, length=LONG)
     actual = hmm.next_token_log_probs(x, length=LONG)
     torch.testing.assert_close(actual.double(), exact, rtol=0, atol=1e-4)
+
+
+# -- sums over a large vocabulary -------------------------------------------------------------
+
+VOCAB_SIZE = 49_152
+
+
+def normalised_rows(*shape: int, seed: int) -> Tensor:
+    """Uneven rows in single precision, divided by their sums in double precision."""
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.rand(*shape, generator=generator, dtype=torch.float64) ** 3
+    return (numbers / numbers.sum(-1, keepdim=True)).float()
+
+
+def large_hmm(hidden: int, seed: int = 0) -> HMM:
+    shapes = ((hidden,), (hidden, hidden), (hidden, VOCAB_SIZE))
+    return HMM(*(normalised_rows(*shape, seed=seed + i) for i, shape in enumerate(shapes)))
+
+
+def log_mass(hmm: HMM, edges: dict[tuple[int, int], np.ndarray], length: int) -> float:
+    """Log of the sum over paths from state 0, by numpy, in double precision."""
+    initial, transition, emission = (
+        tensor.numpy().astype(np.float64) for tensor in (hmm.initial, hmm.transition, hmm.emission)
+    )
+    mass = {edge: emission[:, tokens].sum(1) for edge, tokens in edges.items()}
+    states = 1 + max(max(edge) for edge in edges)
+    reached, log_scale = [np.zeros(len(initial)) for _ in range(states)], 0.0
+    reached[0] = initial
+    for step in range(length):
+        moved = [np.zeros(len(initial)) for _ in range(states)]
+        for (source, target), weights in mass.items():
+            moved[target] += reached[source] * weights
+        total = sum(message.sum() for message in moved)
+        log_scale += math.log(total)
+        last = step == length - 1
+        reached = [(m if last else m @ transition) / total for m in moved]
+    return log_scale + math.log(sum(message.sum() for message in reached))
+
+
+@pytest.mark.parametrize("hidden", [4, 64])
+def test_a_large_vocabulary_sums_to_one_in_float32(hidden: int) -> None:
+    hmm = large_hmm(hidden)
+    assert abs(float(hmm.log_partition(1))) < 1e-6
+    assert abs(float(hmm.log_partition(128))) < 1e-5
+    prefix = torch.tensor([[5, 40_000]])
+    total = hmm.next_token_log_probs(prefix, length=4).double().exp().sum()
+    assert abs(float(total) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("automaton_first", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_products_over_a_large_vocabulary_are_precise_in_float32(
+    automaton_first: bool, mixed: bool
+) -> None:
+    every = np.arange(VOCAB_SIZE)
+    edges = {(0, 0): every[::2], (0, 1): every[1::2], (1, 1): every[5:], (1, 0): every[::7]}
+    fa = FiniteAutomaton.from_edges(
+        num_states=2,
+        vocab_size=VOCAB_SIZE,
+        initial=0,
+        accepting={0, 1},
+        edges=[(source, target, tokens.tolist()) for (source, target), tokens in edges.items()],
+    )
+    hmm, other = large_hmm(8), large_hmm(5, seed=7)
+    guide = 0.25 * hmm + 0.75 * other if mixed else hmm
+    product = fa * guide if automaton_first else guide * fa
+    for length in (1, 128):
+        expected = log_mass(hmm, edges, length)
+        if mixed:
+            parts = (math.log(0.25) + expected, math.log(0.75) + log_mass(other, edges, length))
+            expected = float(np.logaddexp(*parts))
+        assert abs(float(product.log_partition(length)) - expected) < 1e-5
+
+
+@pytest.mark.parametrize("semiring", [LINEAR, REAL, LOG], ids=["linear", "real", "log"])
+def test_sums_over_a_large_vocabulary_are_precise_in_every_real_semiring(semiring: object) -> None:
+    numbers = normalised_rows(3, VOCAB_SIZE, seed=3)
+    index = torch.arange(VOCAB_SIZE) % 2
+    exact = numbers.double().numpy().sum(1)
+    halves = np.stack([numbers.double().numpy()[:, k::2].sum(1) for k in (0, 1)], 1)
+    lifted = semiring.lift(numbers)
+    weights = torch.ones(1, VOCAB_SIZE)
+    for found, expected in (
+        (semiring.sum(lifted), exact),
+        (semiring.matmul(lifted, weights), exact[:, None]),
+        (semiring.scatter(lifted, index, 2), halves),
+    ):
+        plain = semiring.to_log(found).double().exp().numpy()
+        np.testing.assert_allclose(plain, expected, rtol=3e-7)
 
 
 @pytest.mark.parametrize("length", [3, 64, 512, LONG])

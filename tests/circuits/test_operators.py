@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pcgcd.circuits import (
+    BlockDiagonal,
     BlockSparse,
     Composition,
     Dense,
@@ -20,11 +21,16 @@ from pcgcd.circuits import (
     Kronecker,
     LabelSets,
     Monarch,
+    Multiple,
     Operator,
     RowwiseKronecker,
+    SideBySide,
+    Stacked,
+    block_diagonal,
     compose,
     kronecker,
     rowwise_kronecker,
+    stacked,
 )
 from pcgcd.circuits.semirings import LINEAR, LOG, MAXIMUM, REAL
 from pcgcd.errors import CircuitTooLargeError, InvalidParameterError, VocabularyMismatchError
@@ -91,6 +97,15 @@ def matrix_of(operator: Operator, largest: bool = False) -> Tensor:
         case RowwiseKronecker():
             left, right = matrix_of(operator.left, largest), matrix_of(operator.right, largest)
             return torch.stack([a * b for a in left.double() for b in right.double()])
+        case Multiple():
+            return operator.weight * torch.eye(operator.size, dtype=torch.float64)
+        case Stacked():
+            return torch.cat([matrix_of(block, largest).double() for block in operator.blocks])
+        case SideBySide():
+            return torch.cat([matrix_of(block, largest).double() for block in operator.blocks], 1)
+        case BlockDiagonal():
+            blocks = [matrix_of(block, largest).double() for block in operator.blocks]
+            return torch.block_diag(*blocks)
     raise NotImplementedError(repr(operator))
 
 
@@ -281,6 +296,51 @@ class TestCompositionOfIncidences(Laws):
         return [edges_of_states(), Composition(gather, Identity(5)), edge_labels()]
 
 
+class TestMultiple(Laws):
+    def create_operators(self, dtype: torch.dtype) -> list[Operator]:
+        return [Multiple(0.375, 3), Multiple(0.0, 2)]
+
+
+class TestWholeMultiple(Laws):
+    def create_operator(self, dtype: torch.dtype) -> Operator:
+        return Multiple(3.0, 2)
+
+
+class TestBlockDiagonal(Laws):
+    def create_operators(self, dtype: torch.dtype) -> list[Operator]:
+        dense = Dense(weights(3, 4, dtype=dtype, zeros=0.3))
+        blocks = [Dense(weights(3, 3, dtype=dtype, seed=1)), edges_of_states(4, 2), Identity(2)]
+        return [BlockDiagonal(dense, edge_labels(3, 4), Identity(2)), block_diagonal(blocks)]
+
+
+class TestBlockDiagonalOfSelections(Laws):
+    def create_operator(self, dtype: torch.dtype) -> Operator:
+        gather = Incidence(torch.arange(4), torch.tensor([2, 0, 0, 1]), (4, 3))
+        return BlockDiagonal(gather, Identity(2), gather)
+
+
+class TestStacked(Laws):
+    def create_operators(self, dtype: torch.dtype) -> list[Operator]:
+        dense = Dense(weights(3, 6, dtype=dtype, zeros=0.3))
+        other = Dense(weights(2, 6, dtype=dtype, seed=1, zeros=0.3))
+        return [Stacked(dense, edge_labels(), other), stacked([edge_labels(4), dense, other])]
+
+
+class TestStackedLabels(Laws):
+    def create_operator(self, dtype: torch.dtype) -> Operator:
+        return stacked([edge_labels(3), edge_labels(4)])
+
+
+class TestSideBySide(Laws):
+    def create_operators(self, dtype: torch.dtype) -> list[Operator]:
+        dense = Dense(weights(3, 4, dtype=dtype, zeros=0.3))
+        starts = [Dense(weights(1, 3, dtype=dtype)), Dense(weights(1, 2, dtype=dtype, seed=1))]
+        return [
+            SideBySide(dense, Identity(3), edge_labels(3, 4)),
+            SideBySide(*(Composition(Multiple(0.25, 1), start) for start in starts)),
+        ]
+
+
 class TestKroneckerOfDense(Laws):
     def create_operator(self, dtype: torch.dtype) -> Operator:
         right = Dense(weights(3, 4, dtype=dtype, seed=1, zeros=0.4))
@@ -353,6 +413,20 @@ def test_compose_leaves_out_identities() -> None:
     assert compose(Identity(2), matrix, Identity(3)) is matrix
     assert compose(Identity(2), Identity(2)) == Identity(2)
     assert isinstance(compose(matrix, Dense(torch.ones(3, 3))), Composition)
+
+
+def test_blocks_of_compositions_are_compositions_of_blocks() -> None:
+    transition = Dense(torch.rand(3, 3))
+    mixed = block_diagonal([edges_of_states(5, 2), edges_of_states(4, 3), transition])
+    assert [factor.shape for factor in mixed.factors] == [(12, 8), (8, 12)]
+    emission = stacked([edge_labels(5), edge_labels(4)])
+    assert [factor.shape for factor in emission.factors] == [(9, 6), (6, 6)]
+    with pytest.raises(InvalidParameterError, match=r"columns, but have \[3, 2\]"):
+        Stacked(transition, Identity(2))
+    with pytest.raises(InvalidParameterError, match=r"rows, but have \[3, 2\]"):
+        SideBySide(transition, Identity(2))
+    with pytest.raises(InvalidParameterError, match="at least one operator"):
+        BlockDiagonal()
 
 
 def test_kronecker_with_a_single_unit_is_the_other_factor() -> None:

@@ -13,6 +13,8 @@ from torch import Tensor
 from pcgcd import HMM, MonarchHMM, circuit_product, is_compatible, mixture
 from pcgcd.circuits import (
     Chain,
+    ChainMixture,
+    ChainProduct,
     Circuit,
     CircuitLike,
     Dense,
@@ -239,6 +241,89 @@ def test_a_mixture_multiplies_with_a_chain_for_every_length(name: str) -> None:
     torch.testing.assert_close(values(fixed, x), expected)
 
 
+@pytest.mark.parametrize("names", list(itertools.product(CHAINS, repeat=2)))
+def test_a_mixture_of_chains_is_a_chain(names: tuple[str, str]) -> None:
+    a, b = (CHAINS[name] for name in names)
+    mixed = 0.5 * (2.0 * a + 0.25 * b) + 3.0 * (a * b)
+    assert isinstance(mixed, ChainMixture)
+    assert mixed.weights == (1.0, 0.125, 3.0)
+    assert mixed.operands[:2] == (a, b)
+    assert mixed.num_units == a.num_units + b.num_units + a.num_units * b.num_units
+    product = mixed * CHAINS["nfa"]
+    assert isinstance(product, ChainProduct)
+    assert product.factors == (mixed, CHAINS["nfa"])
+    for length in (1, 2, 4):
+        x = world(length, 3)
+        one, other = values(a, x).double(), values(b, x).double()
+        expected = one + 0.125 * other + 3.0 * one * other
+        for kind, matter in ((mixed, 1.0), (product, values(CHAINS["nfa"], x).double())):
+            actual = values(kind, x)
+            rtol = 1e-8 if actual.dtype == torch.float64 else 1e-5
+            want = (expected * matter).to(actual.dtype)
+            torch.testing.assert_close(actual, want, rtol=rtol, atol=0)
+            assert torch.equal(actual == 0, want == 0), "zeros must be exact"
+
+
+def test_the_weights_of_a_mixture_have_the_precision_of_the_product() -> None:
+    """An automaton has no floating type; its weight must not be rounded to single precision."""
+    hmm, x = random_hmm(), world(3, 3)
+    found = (0.3 * dfa() + 0.7 * nfa()) * hmm
+    expected = (0.3 * values(dfa(), x).double() + 0.7 * values(nfa(), x).double()) * values(hmm, x)
+    torch.testing.assert_close(values(found, x), expected, rtol=1e-12, atol=0)
+    assert isinstance(found, Chain)
+    assert found.operators.initial.dtype == torch.float64
+    assert (2.0 * random_hmm().to(dtype=torch.float32)).unroll(2).dtype == torch.float32
+
+
+def test_the_best_path_of_a_mixture_names_the_operand() -> None:
+    a, b = random_hmm(2), random_hmm(3)
+    found = mixture([a, b], [1e-9, 1.0]).best_path(torch.tensor([[0, 1]]))
+    alone = b.best_path(torch.tensor([[0, 1]]))
+    assert torch.equal(found.units, alone.units + 2)
+    torch.testing.assert_close(found.log_weight, alone.log_weight)
+
+
+def test_a_chain_and_a_circuit_of_one_length_mix_to_that_length() -> None:
+    a, b, x = random_hmm(), factorised(3), world(3, 3)
+    for mixed in (0.25 * a + b, b + 0.25 * a):
+        assert isinstance(mixed, Circuit)
+        torch.testing.assert_close(values(mixed, x), 0.25 * values(a, x) + values(b, x))
+
+
+class Growing(CircuitLike):
+    """A family that is no chain: step t of n has t + 1 units."""
+
+    def unroll(self, length: int | None = None) -> Circuit:
+        if length is None:
+            raise InvalidParameterError("name a length")
+        return uneven_chain(list(range(1, length + 1)))
+
+    @property
+    def vocab_size(self) -> int:
+        return 3
+
+    def to(self, device: object = None, dtype: object = None) -> Growing:
+        return self
+
+
+def test_a_family_of_ones_own_multiplies_and_mixes_for_every_length() -> None:
+    family, hmm, fa = Growing(), random_hmm(), dfa()
+    product, mixed = family * hmm * fa, 0.25 * family + 0.5 * hmm
+    assert product.factors == (family, hmm, fa)
+    assert mixed.factors == (mixed,)
+    assert mixed.unroll(2).factors == (mixed,)
+    assert product.unroll(2).factors == (family, hmm, fa)
+    for length in (1, 3):
+        x = world(length, 3)
+        assert_product(product, [family, hmm, fa], x)
+        assert_product(mixed * fa, [mixed, fa], x)
+        expected = 0.25 * values(family, x) + 0.5 * values(hmm, x)
+        torch.testing.assert_close(values(mixed, x), expected)
+    assert is_compatible(family, hmm)
+    with pytest.raises(StructuralPropertyError, match=r"unroll\(n\)\.map_operators"):
+        family.with_operators({hmm.operators.emission: hmm.operators.emission})
+
+
 def test_a_tree_multiplies_with_compatible_constraints() -> None:
     hclt, other = tree(seed=1), tree(units=3, seed=2)
     x = world(4, 3)
@@ -319,6 +404,8 @@ def test_mixture_errors() -> None:
         mixture([hmm], [1.0, 2.0])
     with pytest.raises(InvalidParameterError, match="at least one"):
         mixture([])
+    with pytest.raises(VocabularyMismatchError, match="mix circuits over 3 and 4 tokens"):
+        _ = hmm + random_hmm(vocab_size=4)
     with pytest.raises(StructuralPropertyError, match="same variables"):
         _ = hmm.unroll(2) + hmm.unroll(3)
     with pytest.raises(TypeError):

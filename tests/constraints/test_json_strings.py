@@ -6,12 +6,13 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.constraints.json_schema import json_schema
 from pcgcd.constraints.json_schema.formats import FORMATS
-from pcgcd.constraints.json_schema.pattern_language import finds
+from pcgcd.constraints.json_schema.patterns import finds, searched
 from pcgcd.errors import UnsupportedConstraintError
 from tests.constraints.json_walks import random_text
 
@@ -69,6 +70,14 @@ PATTERNS = [
     "(a$)|(^b)",
     "^[a\\-c]$",
     "^(?<n>a)b$",
+    "(?!^)a",
+    "b(?=^)a|^c",
+    "(?:(?!ab)a|(?=b.))c*b",
+    "((?=a)|b)?c$",
+    "^((?!a$)a|b(?=c))??c",
+    "a?^b",
+    "a?(?!b)^[abc]$b?",
+    "^a$b?$|x",
 ]
 
 
@@ -85,6 +94,62 @@ def test_patterns_find_what_re_finds(pattern):
         assert constraint.matches(json.dumps(text)) == found, text
         if text.isascii():
             assert opposite.matches(json.dumps(text, ensure_ascii=False)) != found, text
+
+
+def grown(inner):
+    look = st.sampled_from(["(?=%s)", "(?!%s)", "(?:%s)?", "(?:%s)??", "(%s)"])
+    return st.one_of(
+        st.lists(inner, min_size=2, max_size=4).map("".join),
+        st.tuples(inner, inner).map("(?:%s|%s)".__mod__),
+        st.tuples(look, inner).map(lambda two: two[0] % two[1]),
+    )
+
+
+LEAF = st.sampled_from(["a", "b", "[^a]", "a*", "b+?", "(?:ab){1,2}", "^", "$", ""])
+
+
+@given(st.recursive(LEAF, grown, max_leaves=8))
+@settings(max_examples=150)
+def test_random_patterns_find_what_re_finds(pattern):
+    theirs = re.compile(pattern.replace("$", "\\Z"))
+    try:
+        automaton = compile_expression(searched(pattern))
+    except UnsupportedConstraintError:  # in a look-ahead, an anchor that the text decides
+        reject()
+    for text in ("", "a", "b", "ab", "ba", "aab", "abab", "bb", 'a"', "\n", "b\n"):
+        found = theirs.search(text) is not None
+        assert finds(pattern, text) == found, text
+        assert automaton.accepts(json.dumps(text)[1:-1].encode()) == found, text
+
+
+def test_edges_of_classes():
+    """An empty class, its opposite, a hyphen beside a class, a pair of surrogates."""
+    for pattern, good, bad in (
+        ("^(?:[]|a)$", "a", "b"),
+        ("^[^]$", "a\n\u2028", ["", "aa"]),
+        (r"^[\w-]$", "a-", "."),
+        (r"^[a-\d]$", "a-5", "b"),
+        (r"^\ud83d\ude00\u{1f600}$", ["😀😀"], ["😀"]),
+        (r"^[\ud83d\ude00-\ud83d\ude02]$", "😀😁😂", "😃"),
+        (r"^[\b\cJ\0]$", "\b\n\0", "bJ0"),
+        ("^a{,2}$", ["a{,2}"], ["aa"]),
+        (r"^[^\D]$", "1", "a٣"),
+        ("^(?!.$)", ["", "ab", "\n"], "a\u2028"),
+    ):
+        constraint = json_schema({"type": "string", "pattern": pattern})
+        for texts, wanted in ((good, True), (bad, False)):
+            for text in texts:
+                assert constraint.matches(json.dumps(text)) == wanted, (pattern, text)
+                assert finds(pattern, text) == wanted, (pattern, text)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\x6", r"\u{110000}", r"\ud83d\u0041", r"\p{Lu", "[b-a]", "(?<n", "a{99999}", "^*", "(?=a)*"],
+)
+def test_broken_patterns_are_errors(pattern):
+    with pytest.raises(UnsupportedConstraintError, match="at position"):
+        json_schema({"pattern": pattern})
 
 
 @pytest.mark.parametrize(

@@ -24,17 +24,18 @@ from pcgcd.decoding import (
     Potential,
     PrefixValidity,
     Proposal,
-    Task,
     Terminal,
     Twisted,
     Unconstrained,
 )
+from pcgcd.engine import ChainEngine
 from pcgcd.lm import LanguageModel
 from tests.decoding import worlds
 
 Case: TypeAlias = tuple[str, str, str | None, float, int]
 
 BUDGET = 4
+GUIDE = worlds.hmm(7)
 PROPOSALS: dict[str, Proposal] = {
     "lm": Unconstrained(),
     "lcd": LCD(),
@@ -67,8 +68,8 @@ def final(
 ) -> Population:
     """The last population of many independent runs, which are tasks of one batch."""
     smc = SMC(particles, resampling, ess_threshold)
-    tasks = [Task((), fa, budget)] * replicates
-    steps = smc.steps(lm, tasks, proposal, potential, hmm=worlds.hmm(7), seed=seed)
+    start = ChainEngine.of(GUIDE, fa).start([budget] * replicates)
+    steps = smc.steps(lm, [()] * replicates, start, proposal, potential, seed=seed)
     return list(steps)[-1].population
 
 

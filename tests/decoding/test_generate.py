@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import pcgcd
 from pcgcd.automata import Vocabulary
-from pcgcd.constraints import choice, json_schema, literal, regex
-from pcgcd.decoding import GCD, METHODS, Generator, Request, Sharpening, Step, Task
+from pcgcd.constraints import Constraint, choice, json_schema, literal, regex
+from pcgcd.decoding import METHODS, Generator, Request, Sharpening, Step
 from pcgcd.errors import (
     DeadEndError,
     EmptyLanguageError,
@@ -316,9 +316,9 @@ def test_temperature_and_top_k_change_the_target() -> None:
         ({"resampling": "best"}, "resampling must be one of"),
         ({"ess_threshold": 2.0}, "ess_threshold"),
         ({"w": 1.5, "method": "pgcd", "hmm": worlds.hmm()}, "w must lie"),
-        ({"method": "pgcd"}, "needs an HMM"),
-        ({"method": "twisted"}, "needs an HMM"),
-        ({"potential": "pgcd"}, "needs an HMM"),
+        ({"method": "pgcd"}, "needs a guide"),
+        ({"method": "twisted"}, "needs a guide"),
+        ({"potential": "pgcd"}, "needs a guide"),
         ({"temperature": 0.0}, "temperature"),
         ({"top_k": 0}, "top_k"),
         ({"top_p": 0.0}, "top_p"),
@@ -336,7 +336,7 @@ def test_things_of_other_vocabularies_are_refused() -> None:
         pcgcd.generate(worlds.table(), regex("a*"), method="pgcd", hmm=HMM_OF_BYTES)
     with pytest.raises(VocabularyMismatchError, match="automaton has 100"):
         pcgcd.generate(worlds.table(), regex("a*").compile(BYTES), method="gcd")
-    with pytest.raises(InvalidParameterError, match="Constraint or a FiniteAutomaton"):
+    with pytest.raises(InvalidParameterError, match="a FiniteAutomaton or a circuit"):
         pcgcd.generate(worlds.table(), "a*", method="gcd")  # type: ignore[arg-type]
 
 
@@ -434,10 +434,65 @@ def test_a_json_schema_within_a_tight_budget() -> None:
         assert set(json.loads(text)) == {"on", "n"}
 
 
-def test_a_task_is_checked_when_it_is_made() -> None:
-    with pytest.raises(InvalidParameterError, match="budget"):
-        Task((), worlds.AUTOMATA["constraint"], True)
-    assert repr(GCD()) == "GCD()"
+def test_a_request_that_fails_does_not_end_the_others() -> None:
+    """Too small a budget, an impossible text, and a model that gives the only text no mass."""
+
+    def row(prefix: tuple[int, ...]) -> Any:
+        probabilities = torch.zeros(worlds.SIZE, dtype=torch.float64)
+        probabilities[[0, 3]] = 0.5
+        return probabilities
+
+    requests = [
+        Request(literal("a"), budget=2),
+        Request(literal("aaaa"), budget=2),
+        Request(literal("b"), budget=2),
+        Request(literal("a"), budget=True),
+        Request(literal("aa"), budget=3),
+    ]
+    lm = TableLM(worlds.VOCABULARY, row)
+    results = Generator(lm, smc=pcgcd.SMC(3)).run(requests, seed=0)
+    assert [result.texts for result in results] == [("a",) * 3, (), ("",) * 3, (), ("aa",) * 3]
+    kinds = [type(result.error) for result in results]
+    assert kinds == [
+        type(None),
+        EmptyLanguageError,
+        DeadEndError,
+        InvalidParameterError,
+        type(None),
+    ]
+    for failed in (results[1], results[2], results[3]):
+        assert failed.log_evidence == -math.inf
+        with pytest.raises(type(failed.error)):  # type: ignore[arg-type]
+            _ = failed.best
+        with pytest.raises(type(failed.error)):  # type: ignore[arg-type]
+            failed.draw(0)
+
+
+def test_equal_constraints_of_a_batch_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Constraint] = []
+    plain = Constraint.compile
+
+    def counting(self: Constraint, vocabulary: Vocabulary, **others: Any) -> Any:
+        compiled.append(self)
+        return plain(self, vocabulary, **others)
+
+    monkeypatch.setattr(Constraint, "compile", counting)
+    requests = [Request(regex("[ab]{2}"), budget=4) for _ in range(5)]
+    results = Generator(worlds.table(), smc=pcgcd.SMC(2)).run(requests, seed=0)
+    assert all(all(result.satisfied) for result in results)
+    assert len(compiled) == 1
+
+
+def test_nothing_can_be_chosen_where_nothing_was_accepted() -> None:
+    result = pcgcd.generate(
+        adversary("never ends", 0), literal("abc"), budget=4, method="unconstrained", seed=0
+    )
+    assert result.error is None
+    assert not any(result.satisfied)
+    with pytest.raises(DeadEndError, match="none of the 8 texts satisfies"):
+        _ = result.best
+    with pytest.raises(DeadEndError, match="none of the 8 texts satisfies"):
+        result.draw(0)
 
 
 def test_an_hmm_that_knows_nothing_of_the_text_still_covers_it() -> None:

@@ -16,24 +16,32 @@ from tests.blocks import python_blocks
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 
 
-class Entry(NamedTuple):
-    """One section of the page."""
+class Example(NamedTuple):
+    """Code of the page, and the message that it says is raised."""
 
+    name: str
     code: str
-    message: str | None
+    message: str
 
 
-def _catalogue() -> dict[str, Entry]:
-    found = {}
-    for section in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
-        [code] = python_blocks(section)
-        shown = re.search(r"^```text\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-        name = section.partition("\n")[0].strip()
-        found[name] = Entry(code, " ".join(shown[1].split()) if shown else None)
+def _sections() -> dict[str, str]:
+    text = PAGE.read_text(encoding="utf-8")
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    return {section.partition("\n")[0].strip(): section for section in sections}
+
+
+def _examples() -> list[Example]:
+    found = []
+    for name, section in _sections().items():
+        shown = re.findall(r"^```text\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+        if name != "PcgcdError":
+            pairs = zip(python_blocks(section), shown, strict=True)
+            found += [Example(name, code, " ".join(message.split())) for code, message in pairs]
     return found
 
 
-CATALOGUE = _catalogue()
+CATALOGUE = _sections()
+EXAMPLES = _examples()
 
 
 def _run(code: str, name: str) -> str:
@@ -62,17 +70,17 @@ def test_all_names_every_error_class() -> None:
     assert defined == set(errors.__all__)
 
 
-@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.message])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_each_example_raises_the_message_that_is_shown(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "lemminflect", None)  # put back after the test
-    entry = CATALOGUE[name]
-    assert _run(entry.code, name) == entry.message
+    assert _run(example.code, example.name) == example.message
 
 
-def test_only_the_root_has_no_message(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [name for name, entry in CATALOGUE.items() if not entry.message] == ["PcgcdError"]
-    exec(CATALOGUE["PcgcdError"].code, {})
+def test_every_class_but_the_root_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {example.name for example in EXAMPLES} == set(CATALOGUE) - {"PcgcdError"}
+    [code] = python_blocks(CATALOGUE["PcgcdError"])
+    exec(code, {})
     assert "is broken" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from pcgcd.engine import ProductEngine
+from pcgcd.engine import ChainEngine
 from tests.engine.algorithm_1 import Algorithm1
 from tests.engine.worlds import (
     VOCAB_SIZE,
@@ -38,7 +38,7 @@ def test_algorithm_1_is_the_mass_of_completions() -> None:
 def test_the_engine_follows_algorithm_1(name: str | int) -> None:
     hmm, length = random_hmm(7), 6
     fa = PADDED[name] if isinstance(name, str) else random_automaton(name)
-    engine, algorithm = ProductEngine(hmm, fa), Algorithm1(hmm, fa)
+    engine, algorithm = ChainEngine(hmm, fa), Algorithm1(hmm, fa)
     if engine.log_mass(length) == -math.inf:
         return
     betas = algorithm.backward(length)

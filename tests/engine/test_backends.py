@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcgcd.engine import ProductEngine
+from pcgcd.engine import ChainEngine
 from pcgcd.engine.backends import ScoreTask, Tiles, choose_backend
 from pcgcd.engine.backends.torch_backend import TorchBackend
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
@@ -78,7 +78,7 @@ def test_backends_agree_on_random_worlds(half: bool) -> None:
         states = []
         for backend in ("torch", "numba"):
             try:
-                states.append(ProductEngine(hmm, fa, backend=backend).start([6] * 5))
+                states.append(ChainEngine(hmm, fa, backend=backend).start([6] * 5))
             except EmptyLanguageError:
                 break
         while len(states) == 2 and states[0].remaining.max() > 0:

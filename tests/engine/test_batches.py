@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pcgcd import FiniteAutomaton, constraints
-from pcgcd.engine import ProductEngine, ProductState, start_batch
+from pcgcd.engine import ChainEngine, ChainState, start_batch
 from pcgcd.errors import InvalidParameterError
 from tests.engine.worlds import (
     VOCAB_SIZE,
@@ -24,7 +24,7 @@ from tests.engine.worlds import (
 PADDED = padded_automata()
 
 
-def everything(state: ProductState) -> tuple[torch.Tensor, ...]:
+def everything(state: ChainState) -> tuple[torch.Tensor, ...]:
     return (
         state.next_tokens().dense(VOCAB_SIZE).double(),
         state.log_lookahead(),
@@ -33,13 +33,13 @@ def everything(state: ProductState) -> tuple[torch.Tensor, ...]:
     )
 
 
-def same(found: ProductState, expected: ProductState) -> None:
+def same(found: ChainState, expected: ChainState) -> None:
     for a, b in zip(everything(found), everything(expected)):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-6)
     assert found.live_states == expected.live_states
 
 
-def random_step(state: ProductState, rng: np.random.Generator) -> list[int]:
+def random_step(state: ChainState, rng: np.random.Generator) -> list[int]:
     """An allowed token for each row; now and then another one."""
     allowed = state.next_tokens().dense(VOCAB_SIZE).isfinite().numpy()
     return [
@@ -52,7 +52,7 @@ def random_step(state: ProductState, rng: np.random.Generator) -> list[int]:
 
 def test_select_permutes_repeats_and_drops_everything() -> None:
     rng = np.random.default_rng(0)
-    state = ProductEngine(random_hmm(0), PADDED["suffix"]).start([6, 5, 4, 6, 7])
+    state = ChainEngine(random_hmm(0), PADDED["suffix"]).start([6, 5, 4, 6, 7])
     for _ in range(5):
         state = state.advance(random_step(state, rng))
         chosen = rng.integers(0, 5, int(rng.integers(1, 9))).tolist()
@@ -71,7 +71,7 @@ def test_select_permutes_repeats_and_drops_everything() -> None:
 def test_a_batch_equals_its_rows_one_by_one(model: type, nfa: bool) -> None:
     rng = np.random.default_rng(1)
     fa = random_automaton(5) if nfa else PADDED["star"]
-    engine = ProductEngine(model(1), fa)
+    engine = ChainEngine(model(1), fa)
     budgets = [n for n in (3, 4, 5, 6) if engine.log_mass(n) > -np.inf] * 3
     batch, single = engine.start(budgets), [engine.start([n]) for n in budgets]
     for _ in range(4):
@@ -90,7 +90,7 @@ def test_several_constraints_models_and_budgets_share_a_batch() -> None:
     rng = np.random.default_rng(2)
     first, second = random_hmm(0), random_monarch(1)
     items = [
-        (ProductEngine.of(hmm, fa), budget)
+        (ChainEngine.of(hmm, fa), budget)
         for hmm in (first, second)
         for fa, budget in ((PADDED["star"], 4), (PADDED["suffix"], 6), (PADDED["literal"], 4))
     ] * 2
@@ -114,7 +114,7 @@ def test_few_tokens_are_listed_and_many_are_not() -> None:
     hmm = random_hmm(0, vocab_size=257)
     fa = constraints.regex('"[a-z ]*"').compile(words)
     free = constraints.any_text().compile(words)
-    listed, whole = ProductEngine(hmm, fa), ProductEngine(hmm, free)
+    listed, whole = ChainEngine(hmm, fa), ChainEngine(hmm, free)
     state = listed.start([8, 8])
     few = state.next_tokens()
     assert few.tokens is not None
@@ -131,11 +131,11 @@ def test_few_tokens_are_listed_and_many_are_not() -> None:
 
 def test_one_engine_for_each_pair_as_long_as_both_exist() -> None:
     hmm, fa = random_hmm(0), constraints.literal("ab").compile(vocabulary())
-    engine = ProductEngine.of(hmm, fa)
+    engine = ChainEngine.of(hmm, fa)
     engine.prepare(4)
-    assert ProductEngine.of(hmm, fa) is engine
-    assert ProductEngine.of(hmm, PADDED["star"]) is not engine
-    known, model = weakref.ref(engine), weakref.ref(engine.model)
+    assert ChainEngine.of(hmm, fa) is engine
+    assert ChainEngine.of(hmm, PADDED["star"]) is not engine
+    known, model = weakref.ref(engine), weakref.ref(engine.guide)
     del engine, fa
     gc.collect()
     assert known() is None
@@ -146,7 +146,7 @@ def test_one_engine_for_each_pair_as_long_as_both_exist() -> None:
 
 
 def test_rows_of_equal_prefixes_are_computed_once() -> None:
-    state = ProductEngine(random_hmm(0), PADDED["star"]).start([4] * 8)
+    state = ChainEngine(random_hmm(0), PADDED["star"]).start([4] * 8)
     assert len(state._distinct[0]) == 1
     after = state.advance([0, 2, 0, 2, 0, 0, 0, 2])
     assert len(after._distinct[0]) == 2
@@ -154,7 +154,7 @@ def test_rows_of_equal_prefixes_are_computed_once() -> None:
 
 
 def test_states_do_not_change() -> None:
-    state = ProductEngine(random_hmm(0), PADDED["star"]).start([4])
+    state = ChainEngine(random_hmm(0), PADDED["star"]).start([4])
     before = everything(state)
     state.advance([0]).advance([1])
     for a, b in zip(everything(state), before):
@@ -167,5 +167,5 @@ def test_automata_without_edges_accept_the_empty_text_only() -> None:
     fa = FiniteAutomaton.from_edges(
         num_states=1, vocab_size=VOCAB_SIZE, initial=0, accepting=[0], edges=[]
     )
-    state = ProductEngine(random_hmm(0), fa).start([0])
+    state = ChainEngine(random_hmm(0), fa).start([0])
     assert state.log_lookahead().item() == 0.0

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pcgcd import HMM, FiniteAutomaton
-from pcgcd.engine import ProductEngine
+from pcgcd.engine import ChainEngine
 from pcgcd.errors import InvalidParameterError
 from tests.engine.worlds import padded_automata, random_automaton, random_hmm
 
@@ -56,7 +56,7 @@ def test_4096_tokens_without_underflow() -> None:
     length = 4096
     hmm, fa = random_hmm(1, 16, VOCAB_SIZE), long_automaton()
     levels, scales = dense_levels(hmm, fa, length)
-    engine = ProductEngine(hmm, fa)
+    engine = ChainEngine(hmm, fa)
     state, rng = engine.start([length]), np.random.default_rng(0)
     emission = hmm.emission.double().numpy()
     transition = hmm.transition.double().numpy()
@@ -94,7 +94,7 @@ def test_the_chain_rule() -> None:
     rng, checked = np.random.default_rng(3), 0
     for seed in range(30):
         fa, hmm, length = random_automaton(seed, 6), random_hmm(seed, 8, 6), 12
-        engine = ProductEngine(hmm, fa)
+        engine = ChainEngine(hmm, fa)
         if engine.log_mass(length) == -math.inf:
             continue
         state, total = engine.start([length]), 0.0
@@ -115,7 +115,7 @@ def test_little_memory_gives_the_same() -> None:
     rng, checked = np.random.default_rng(4), 0
     for seed in range(10):
         fa, hmm, length = random_automaton(seed, 6), random_hmm(seed, 8, 6), 23
-        full, little = ProductEngine(hmm, fa), ProductEngine(hmm, fa, memory_limit=1)
+        full, little = ChainEngine(hmm, fa), ChainEngine(hmm, fa, memory_limit=1)
         if full.log_mass(length) == -math.inf:
             continue
         assert little.log_mass(length) == full.log_mass(length)
@@ -135,8 +135,8 @@ def test_little_memory_gives_the_same() -> None:
 @pytest.mark.parametrize("memory_limit", [1, 4000, 1 << 30])
 def test_a_larger_budget_adds_what_is_missing(memory_limit: int) -> None:
     hmm, fa = random_hmm(2, 8, VOCAB_SIZE), long_automaton()
-    grown = ProductEngine(hmm, fa, memory_limit=memory_limit)
-    direct = ProductEngine(hmm, fa)
+    grown = ChainEngine(hmm, fa, memory_limit=memory_limit)
+    direct = ChainEngine(hmm, fa)
     direct.prepare(30)
     for budget in (4, 5, 9, 30, 12):
         assert grown.log_mass(budget) == pytest.approx(direct.log_mass(budget), abs=1e-6)
@@ -153,13 +153,13 @@ def test_messages_of_float64_are_exact_and_of_bfloat16_are_near() -> None:
     fa, length = long_automaton(), 20
     exact = (hmm * fa).log_partition(length).item()
     for dtype, error in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.1)):
-        engine = ProductEngine(hmm, fa, message_dtype=dtype)
+        engine = ChainEngine(hmm, fa, message_dtype=dtype)
         assert engine.log_mass(length) == pytest.approx(exact, abs=error)
         found = engine.start([length]).next_tokens().dense(VOCAB_SIZE).double()
         expected = (hmm * fa).next_token_log_probs(torch.zeros(1, 0, dtype=torch.long), length)
         torch.testing.assert_close(found, expected, atol=max(error, 1e-6), rtol=1e-6)
     with pytest.raises(InvalidParameterError, match="float32, float64 or bfloat16"):
-        ProductEngine(hmm, fa, message_dtype=torch.float16)
+        ChainEngine(hmm, fa, message_dtype=torch.float16)
 
 
 @pytest.mark.parametrize("unused", [0, 60])
@@ -180,7 +180,7 @@ def test_weights_far_below_the_largest_are_exact(unused: int) -> None:
         edges=[(0, 1, {0}), (0, 2, {1}), (1, 1, {2}), (2, 2, {0, 1, 2})],
     )
     length = 21
-    scored = ProductEngine(hmm, fa).start([length]).next_tokens()
+    scored = ChainEngine(hmm, fa).start([length]).next_tokens()
     assert (scored.tokens is None) == (unused == 0)
     found = scored.dense(3 + unused)[0]
     assert bool(found[2:].isneginf().all())

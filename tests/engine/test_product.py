@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pcgcd import HMM, FiniteAutomaton, MonarchHMM
-from pcgcd.engine import ProductEngine, ProductState
+from pcgcd.engine import ChainEngine, ChainState
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError, VocabularyMismatchError
 from tests.engine.worlds import (
     VOCAB_SIZE,
@@ -37,7 +37,7 @@ def close(found: Tensor, expected: Tensor, tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(found.double(), expected.double(), atol=tolerance, rtol=tolerance)
 
 
-def after(state: ProductState, prefix: Sequence[int]) -> ProductState:
+def after(state: ChainState, prefix: Sequence[int]) -> ChainState:
     for token in prefix:
         state = state.advance([token] * state.num_rows)
     return state
@@ -45,7 +45,7 @@ def after(state: ProductState, prefix: Sequence[int]) -> ProductState:
 
 def check_every_prefix(hmm: HMM | MonarchHMM, fa: FiniteAutomaton, length: int) -> int:
     oracle = Oracle(hmm, fa, length)
-    engine = ProductEngine(hmm, fa)
+    engine = ChainEngine(hmm, fa)
     if oracle.mass() == 0:
         with pytest.raises(EmptyLanguageError):
             engine.start([length])
@@ -56,7 +56,7 @@ def check_every_prefix(hmm: HMM | MonarchHMM, fa: FiniteAutomaton, length: int) 
     checked = 0
     for prefix in oracle.prefixes():
         state = after(start, prefix)
-        mass, chance = oracle.mass(prefix), oracle.prefix(prefix)
+        mass, chance = oracle.mass(prefix), oracle.guided(prefix)
         assert state.remaining.tolist() == [length - len(prefix)]
         assert state.log_prefix.item() == pytest.approx(math.log(chance), abs=1e-5)
         assert state.log_lookahead().item() == pytest.approx(math.log(mass / chance), abs=1e-5)
@@ -66,7 +66,7 @@ def check_every_prefix(hmm: HMM | MonarchHMM, fa: FiniteAutomaton, length: int) 
             ahead = state.next_lookaheads().dense(fa.vocab_size)[0]
             for token, change in enumerate(ahead.tolist()):
                 mass_after = oracle.mass((*prefix, token))
-                chance_after = oracle.prefix((*prefix, token))
+                chance_after = oracle.guided((*prefix, token))
                 expected = mass_after / chance_after / (mass / chance) if mass_after else 0.0
                 assert math.exp(change) == pytest.approx(expected, rel=1e-4)
         else:
@@ -100,7 +100,7 @@ def test_the_engine_agrees_with_the_queries_of_the_circuit_product(deterministic
     for seed in SEEDS:
         hmm, fa = random_hmm(seed), random_automaton(seed, deterministic=deterministic)
         product = hmm.to(dtype=torch.float64) * fa
-        engine = ProductEngine(hmm, fa)
+        engine = ChainEngine(hmm, fa)
         if engine.log_mass(length) == -math.inf:
             continue
         close(torch.tensor(engine.log_mass(length)), product.log_partition(length))
@@ -125,7 +125,7 @@ def test_the_engine_agrees_with_the_queries_of_the_circuit_product(deterministic
 @pytest.mark.parametrize("name", PADDED)
 def test_the_support_is_the_mask_of_gcd(name: str) -> None:
     fa = PADDED[name]
-    engine = ProductEngine(random_hmm(1), fa)
+    engine = ChainEngine(random_hmm(1), fa)
     for budget in range(5):
         if engine.log_mass(budget) == -math.inf:
             continue
@@ -137,25 +137,22 @@ def test_the_support_is_the_mask_of_gcd(name: str) -> None:
                 mask = fa.mask(live, budget - length)
                 found = state.next_tokens().dense(VOCAB_SIZE)[0].isfinite().numpy()
                 alive = bool((fa.distance_to_accept[list(live)] <= budget - length).any())
-                if alive:
-                    assert state.live_states[0] == live
-                    np.testing.assert_array_equal(found, mask)
-                else:
-                    assert state.live_states == ((),)
-                    assert not found.any()
+                assert state.live_states[0] == live
+                assert bool(state.viable()) == alive
+                np.testing.assert_array_equal(found, mask if alive else np.zeros_like(mask))
 
 
 def test_allowed_tokens_without_mass_keep_the_smallest_weight() -> None:
     emission = torch.tensor([[0.5, 0.5, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
     hmm = HMM(torch.tensor([0.5, 0.5]), torch.full((2, 2), 0.5), emission)
-    engine = ProductEngine(hmm, PADDED["star"])
+    engine = ChainEngine(hmm, PADDED["star"])
     state = engine.start([4])
     found = state.next_tokens().dense(VOCAB_SIZE)[0]
     smallest = math.log(torch.finfo(torch.float32).tiny)
     assert found.isneginf().tolist() == [False, True, False, False]
     ended = state.advance([3])  # the HMM never ends a text
     assert ended.log_prefix.item() == -math.inf
-    assert ended.log_lookahead().item() == 0.0
+    assert ended.log_lookahead().item() == state.log_lookahead().item()
     assert ended.next_tokens().dense(VOCAB_SIZE)[0].tolist() == [-math.inf] * 3 + [0.0]
     middle = engine.start([3]).advance([0])
     assert middle.log_lookahead().item() == pytest.approx(smallest)
@@ -166,24 +163,27 @@ def test_allowed_tokens_without_mass_keep_the_smallest_weight() -> None:
 
 def test_a_row_without_mass_falls_back_to_the_mask() -> None:
     hmm = HMM(torch.tensor([1.0]), torch.ones(1, 1), torch.tensor([[0.0, 0.0, 0.0, 1.0]]))
-    state = ProductEngine(hmm, PADDED["one or two"]).start([2])
+    state = ChainEngine(hmm, PADDED["one or two"]).start([2])
     found = state.next_tokens().dense(VOCAB_SIZE)[0].exp()
     assert found.tolist() == pytest.approx([0.5, 0.5, 0.0, 0.0])
-    assert state.advance([1]).log_lookahead().item() == 0.0
+    assert state.log_lookahead().item() == pytest.approx(math.log(torch.finfo().tiny))
+    assert state.advance([1]).log_lookahead().item() == state.log_lookahead().item()
 
 
 def test_a_token_that_is_not_allowed_kills_the_row() -> None:
-    state = ProductEngine(random_hmm(0), PADDED["literal"]).start([3]).advance([1])
+    state = ChainEngine(random_hmm(0), PADDED["literal"]).start([3]).advance([1])
     assert state.live_states == ((),)
     assert state.log_lookahead().item() == -math.inf
     assert bool(state.next_tokens().dense(VOCAB_SIZE).isneginf().all())
     assert state.advance([0]).live_states == ((),)
-    late = ProductEngine(random_hmm(0), PADDED["literal"]).start([2])
-    assert late.advance([0]).live_states == ((),)  # no time is left for "ba" in one token
+    late = ChainEngine(random_hmm(0), PADDED["literal"]).start([2])
+    assert not late.advance([0]).viable()  # no time is left for "ba" in one token
+    assert late.advance([0]).viable(within_budget=False)
+    assert late.advance([0]).log_lookahead().item() == -math.inf
 
 
 def test_impossible_budgets_name_the_smallest() -> None:
-    engine = ProductEngine(random_hmm(0), PADDED["literal"])
+    engine = ChainEngine(random_hmm(0), PADDED["literal"])
     assert engine.log_mass(1) == -math.inf
     with pytest.raises(EmptyLanguageError, match="smallest budget that works is 2") as caught:
         engine.start([5, 1])
@@ -191,12 +191,12 @@ def test_impossible_budgets_name_the_smallest() -> None:
     nothing = FiniteAutomaton.from_edges(
         num_states=1, vocab_size=VOCAB_SIZE, initial=0, accepting=[], edges=[(0, 0, [1])]
     )
-    with pytest.raises(EmptyLanguageError, match="nothing at all"):
-        ProductEngine(random_hmm(0), nothing).start([3])
+    with pytest.raises(EmptyLanguageError, match="accepts no sequence"):
+        ChainEngine(random_hmm(0), nothing).start([3])
 
 
 def test_the_empty_text_needs_no_tokens() -> None:
-    engine = ProductEngine(random_hmm(0), PADDED["star"])
+    engine = ChainEngine(random_hmm(0), PADDED["star"])
     assert engine.log_mass(0) == 0.0
     state = engine.start([0])
     assert state.log_lookahead().item() == 0.0
@@ -205,14 +205,14 @@ def test_the_empty_text_needs_no_tokens() -> None:
 
 def test_vocabularies_must_agree() -> None:
     with pytest.raises(VocabularyMismatchError, match="7 tokens and the automaton 4"):
-        ProductEngine(random_hmm(0, vocab_size=7), PADDED["star"])
-    state = ProductEngine(random_hmm(0), PADDED["star"]).start([2])
+        ChainEngine(random_hmm(0, vocab_size=7), PADDED["star"])
+    state = ChainEngine(random_hmm(0), PADDED["star"]).start([2])
     with pytest.raises(VocabularyMismatchError, match=r"0\.\.3"):
         state.advance([4])
     with pytest.raises(InvalidParameterError, match="one token for each"):
         state.advance([0, 0])
     with pytest.raises(InvalidParameterError, match="number of tokens"):
-        ProductEngine(random_hmm(0), PADDED["star"]).prepare(-1)
+        ChainEngine(random_hmm(0), PADDED["star"]).prepare(-1)
 
 
 def test_counts_of_paths_may_grow_without_bound() -> None:
@@ -221,7 +221,7 @@ def test_counts_of_paths_may_grow_without_bound() -> None:
     fa = FiniteAutomaton.from_edges(
         num_states=2, vocab_size=VOCAB_SIZE, initial=[0, 1], accepting=[1], edges=edges
     )
-    engine, length = ProductEngine(random_hmm(2), fa), 3000
+    engine, length = ChainEngine(random_hmm(2), fa), 3000
     assert engine.log_mass(length) == pytest.approx(length * math.log(2), rel=1e-7)
     state = engine.start([length])
     for step in range(length):

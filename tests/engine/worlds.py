@@ -105,6 +105,18 @@ class Oracle:
             message = (message @ self.transition if step else message) * self.emission[:, token]
         return float(message.sum())
 
+    def guided(self, x: Sequence[int]) -> float:
+        """The guide's mass of all strings of the length that begin so: p_hmm(x) if it sums to 1."""
+        rest = np.ones(len(self.initial))
+        for _ in range(self.length - max(len(x), 1)):
+            rest = self.transition @ (self.emission.sum(1) * rest)
+        if not len(x):
+            return float(self.initial @ (self.emission.sum(1) * rest))
+        message = self.initial
+        for step, token in enumerate(x):
+            message = (message @ self.transition if step else message) * self.emission[:, token]
+        return float(message @ rest)
+
     def paths(self, x: Sequence[int]) -> float:
         count = self.fa.initial_mask.astype(float)
         for token in x:

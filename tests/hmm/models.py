@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pcgcd import HMM, MonarchHMM
+from pcgcd.hmm import HiddenMarkovModel
 
 Parts = dict[str, Tensor]
 
@@ -51,7 +52,7 @@ def ending(hidden: int, vocab: int, seed: int = 0, dtype: torch.dtype = torch.fl
     return HMM(*(part.to(dtype) for part in parts))
 
 
-def parts(hmm: HMM | MonarchHMM) -> Parts:
+def parts(hmm: HiddenMarkovModel) -> Parts:
     names = ("initial", "transition", "emission")
     if isinstance(hmm, MonarchHMM):
         names = ("initial", "left", "right", "emission")
@@ -78,7 +79,7 @@ def enumerated_counts(hmm: HMM, batch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return initial, transition, emission
 
 
-def gradient_counts(hmm: HMM | MonarchHMM, batch: Tensor) -> list[Tensor]:
+def gradient_counts(hmm: HiddenMarkovModel, batch: Tensor) -> list[Tensor]:
     """theta * d log p(x) / d theta, by automatic differentiation."""
     leaves = [part.double().clone().requires_grad_() for part in parts(hmm).values()]
     type(hmm)(*leaves, validate=False).log_value(batch).sum().backward()
@@ -88,5 +89,13 @@ def gradient_counts(hmm: HMM | MonarchHMM, batch: Tensor) -> list[Tensor]:
     ]
 
 
-def sampled(hmm: HMM | MonarchHMM, count: int, length: int, seed: int = 0) -> Tensor:
-    return hmm.sample(count, length, generator=torch.Generator().manual_seed(seed))
+def sampled(hmm: HiddenMarkovModel, count: int, length: int, seed: int = 0) -> Tensor:
+    """Sequences of the model, hidden state by hidden state."""
+    generator = torch.Generator().manual_seed(seed)
+    state = torch.multinomial(hmm.initial.expand(count, -1), 1, generator=generator)[:, 0]
+    found = []
+    for _ in range(length):
+        found.append(torch.multinomial(hmm.emission[state], 1, generator=generator))
+        rows = hmm.operators.transition.rows(state)
+        state = torch.multinomial(rows, 1, generator=generator)[:, 0]
+    return torch.cat(found, 1)

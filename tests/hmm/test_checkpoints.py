@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pcgcd import HMM, MonarchHMM, Vocabulary
 from pcgcd.errors import CheckpointError, InvalidParameterError, VocabularyMismatchError
+from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.hmm.files.checkpoints import load_hmm, read_info
 from pcgcd.hmm.files.storage import storage_error
 from tests.hmm.models import dense, ending, monarch, parts, rows
@@ -23,7 +24,7 @@ VOCABULARY = Vocabulary.from_bytes([b"a", b"b", b"ab", b"c", b"d", None], eos_id
 OTHER = Vocabulary.from_bytes([b"a", b"b", b"ba", b"c", b"d", None], eos_ids=5)
 
 
-def models() -> list[HMM | MonarchHMM]:
+def models() -> list[HiddenMarkovModel]:
     return [
         dense(4, 6, dtype=torch.float32),
         dense(4, 6),
@@ -36,7 +37,7 @@ def models() -> list[HMM | MonarchHMM]:
 
 
 @pytest.mark.parametrize("hmm", models())
-def test_a_model_is_read_back(hmm: HMM | MonarchHMM, tmp_path: Path) -> None:
+def test_a_model_is_read_back(hmm: HiddenMarkovModel, tmp_path: Path) -> None:
     folder = hmm.save_pretrained(tmp_path / "deep" / "model", vocabulary=VOCABULARY)
     for again in (type(hmm).from_pretrained(folder), load_hmm(folder, vocabulary=VOCABULARY)):
         assert type(again) is type(hmm)

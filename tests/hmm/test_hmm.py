@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pcgcd import HMM, MonarchHMM
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
+from pcgcd.hmm import HiddenMarkovModel
 
 A, B, PI = (
     torch.tensor([[0.9, 0.1], [0.2, 0.8]]),
@@ -123,3 +124,97 @@ def test_bad_parameters_get_a_clear_error(pi: Tensor, a: Tensor, b: Tensor, mess
 def test_unnormalised_weights_on_request() -> None:
     hmm = HMM(PI * 2, A, B, validate=False)
     assert hmm.log_partition(3).exp().item() == pytest.approx(2.0, rel=1e-5)
+
+
+def test_a_random_monarch_hmm_is_reproducible_normalised_and_as_square_as_possible() -> None:
+    first, second = (
+        MonarchHMM.random(12, 5, generator=torch.Generator().manual_seed(3)) for _ in "ab"
+    )
+    assert first.left.shape == (4, 3, 3)
+    assert first.right.shape == (3, 4, 4)
+    for name in ("initial", "left", "right", "emission"):
+        part = getattr(first, name)
+        assert torch.equal(part, getattr(second, name))
+        torch.testing.assert_close(part.sum(-1), torch.ones(part.shape[:-1]))
+    assert first.log_partition(7).item() == pytest.approx(0, abs=1e-5)
+    given = MonarchHMM.random(12, 5, blocks=(2, 6), dtype=torch.float64)
+    assert given.left.shape == (2, 6, 6)
+    assert given.emission.dtype == torch.float64
+    with pytest.raises(InvalidParameterError, match="take 9 or 16"):
+        MonarchHMM.random(13, 5)
+    with pytest.raises(InvalidParameterError, match="multiply to 12"):
+        MonarchHMM.random(12, 5, blocks=(5, 2))
+
+
+def test_random_rows_are_dirichlet_also_far_below_the_range_of_floats() -> None:
+    """With concentration a, the entries of V tokens have variance (1 - 1/V) / V / (V a + 1)."""
+    size = 4
+    for concentration in (1e-5, 0.3, 1.0, 5.0):
+        generator = torch.Generator().manual_seed(1)
+        hmm = HMM.random(4000, size, concentration=concentration, generator=generator)
+        emission = hmm.emission.double()
+        assert bool(torch.isfinite(emission).all())
+        torch.testing.assert_close(
+            emission.sum(-1), torch.ones(4000).double(), rtol=1e-6, atol=1e-6
+        )
+        variance = (1 - 1 / size) / size / (size * concentration + 1)
+        assert float(emission.mean()) == pytest.approx(1 / size, rel=1e-6)
+        assert float(emission.var()) == pytest.approx(variance, rel=0.06)
+    with pytest.raises(InvalidParameterError, match="concentration must be positive"):
+        HMM.random(2, 2, concentration=0.0)
+    with pytest.raises(InvalidParameterError, match="whole number"):
+        HMM.random(0, 2)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -0.1])
+@pytest.mark.parametrize("name", ["initial", "left", "right", "emission"])
+def test_what_is_no_weight_is_refused_whoever_makes_it(name: str, wrong: float) -> None:
+    hmm = random_monarch()
+    parts = {part: getattr(hmm, part) for part in ("initial", "left", "right", "emission")}
+    bad = parts[name].clone()
+    bad.view(-1)[-1] = wrong
+    with pytest.raises(InvalidParameterError, match=f"{name} must be probabilities"):
+        MonarchHMM(**{**parts, name: bad}, validate=False)
+    if name == "emission":
+        for model in (hmm, hmm.to_dense()):
+            with pytest.raises(InvalidParameterError, match="emission must be probabilities"):
+                model.with_emission(bad)
+
+
+def test_tensors_that_were_spoilt_later_are_found_when_they_are_moved() -> None:
+    hmm = HMM(PI.clone(), A.clone(), B.clone())
+    hmm.transition[0, 0] = float("nan")
+    with pytest.raises(InvalidParameterError, match="transition must be probabilities"):
+        hmm.to(dtype=torch.float64)
+
+
+def test_what_both_kinds_share_has_a_name() -> None:
+    for hmm in (HMM(PI, A, B), random_monarch()):
+        assert isinstance(hmm, HiddenMarkovModel)
+        again = type(hmm).from_factors(hmm.initial, hmm.transition_factors, hmm.emission)
+        x = torch.tensor([[0, 1, 2]])
+        assert torch.equal(again.log_value(x), hmm.log_value(x))
+        assert type(hmm.to(dtype=torch.float64)) is type(hmm)
+    with pytest.raises(TypeError, match="abstract"):
+        HiddenMarkovModel()  # type: ignore[abstract]
+
+
+def test_a_text_has_ended_where_one_token_repeats_for_ever() -> None:
+    """States 2 and 3 lead to each other and say token 1; 4 says it too, but can leave."""
+    transition = torch.tensor(
+        [
+            [0.5, 0.5, 0.0, 0.0, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+            [0.0, 0.0, 0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.0, 0.5, 0.5, 0.0, 0.0],
+            [0.0, 0.0, 0.5, 0.0, 0.0, 0.5],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+    emission = torch.tensor(
+        [[0.5, 0.5, 0], [1.0, 0, 0], [0, 1.0, 0], [0, 1.0, 0], [0, 1.0, 0], [0, 0, 1.0]]
+    )
+    hmm = HMM(torch.full((6,), 1 / 6), transition, emission)
+    assert hmm.ended.tolist() == [False, False, True, True, False, True]
+    assert not bool(HMM(PI, A, B).ended.any())
+    assert not bool(random_monarch().ended.any())

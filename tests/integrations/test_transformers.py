@@ -21,7 +21,6 @@ from pcgcd.errors import (
 )
 from pcgcd.hmm import HMM
 from pcgcd.hmm.absorbing import absorbing
-from pcgcd.integrations.histories import start_prefixes
 from pcgcd.integrations.transformers import (
     ConstrainedLogitsProcessor,
     GCDLogitsProcessor,
@@ -194,10 +193,10 @@ def proposal_scores(
     proposal: Proposal, fa: FiniteAutomaton, tokens: tuple[int, ...], logits: Tensor, budget: int
 ) -> Tensor:
     """Normalised weights of ``pcgcd.decoding`` after these tokens, from scratch."""
-    prefixes = start_prefixes([fa], [budget], hmm())
+    state = (hmm() * fa).start([budget])
     for token in tokens:
-        prefixes = prefixes.advance([token])
-    step = NextStep(prefixes, logits.log_softmax(-1).unsqueeze(0))
+        state = state.advance([token])
+    step = NextStep(state, logits.log_softmax(-1).unsqueeze(0))
     return proposal.weigh(step).dense(WIDTH)[0].log_softmax(-1)
 
 

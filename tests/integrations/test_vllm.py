@@ -29,7 +29,6 @@ from pcgcd.errors import (
 from pcgcd.hmm import HMM
 from pcgcd.hmm.absorbing import absorbing
 from pcgcd.integrations import vllm
-from pcgcd.integrations.histories import start_prefixes
 from tests.integrations import vllm_stand_in
 from tests.integrations.vllm_stand_in import Params, Request, V1Batch, V2Batch, config
 from tests.lm.examples import VOCABULARY, tiny_tokenizer
@@ -160,10 +159,10 @@ def test_pgcd_gives_the_log_probabilities_of_its_proposal(runner: str) -> None:
     def look(rows: list[Request], before: Tensor, after: Tensor) -> None:
         for row, request in enumerate(rows):
             fa = regex(pattern_of(request)).compile(VOCABULARY)
-            prefixes = start_prefixes([fa], [request.params.max_tokens or 0], hmm())
+            state = (hmm() * fa).start([request.params.max_tokens or 0])
             for token in request.text:
-                prefixes = prefixes.advance([token])
-            step = NextStep(prefixes, before[row : row + 1].log_softmax(1))
+                state = state.advance([token])
+            step = NextStep(state, before[row : row + 1].log_softmax(1))
             expected = PGCD(0.4).weigh(step).dense(WIDTH).log_softmax(1)[0]
             torch.testing.assert_close(after[row], expected, rtol=1e-4, atol=1e-4)
 

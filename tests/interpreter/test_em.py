@@ -11,9 +11,9 @@ import torch
 
 from pcgcd import HMM
 from pcgcd.errors import CheckpointError, InvalidParameterError
-from pcgcd.hmm import pyjuice_em
+from pcgcd.learning.em import pyjuice_em
 from pcgcd.learning.em.fit import fit
-from pcgcd.learning.em.fit_result import Progress
+from pcgcd.learning.results import Progress
 from tests.hmm.models import dense, ending, monarch, parts, sampled
 
 pytestmark = [

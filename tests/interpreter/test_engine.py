@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcgcd.engine import ProductEngine
+from pcgcd.engine import ChainEngine
 from pcgcd.engine.backends import choose_backend
 from pcgcd.engine.backends.torch_backend import TorchBackend
 from pcgcd.errors import EmptyLanguageError
@@ -63,7 +63,7 @@ def test_whole_runs(half: bool) -> None:
         hmm = half_precision(hmm) if half else hmm
         try:
             states = [
-                ProductEngine(hmm, fa, backend=name).start([4, 4]) for name in ("torch", "triton")
+                ChainEngine(hmm, fa, backend=name).start([4, 4]) for name in ("torch", "triton")
             ]
         except EmptyLanguageError:
             continue

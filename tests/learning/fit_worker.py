@@ -17,10 +17,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from pcgcd import HMM, MonarchHMM
+from pcgcd import HMM
 from pcgcd.errors import PcgcdError
+from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.learning.em.fit import fit
-from pcgcd.learning.em.fit_result import FitResult
+from pcgcd.learning.results import FitResult
 from tests.hmm.models import dense, monarch, parts, sampled
 
 OPTIONS: dict[str, Any] = {
@@ -28,7 +29,7 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def example(kind: str) -> tuple[HMM | MonarchHMM, torch.Tensor, torch.Tensor]:
+def example(kind: str) -> tuple[HiddenMarkovModel, torch.Tensor, torch.Tensor]:
     start = (
         dense(6, 40, dtype=torch.float32)
         if kind == "dense"

@@ -105,3 +105,24 @@ def test_rates_of_a_known_model_are_recovered(rate: float) -> None:
 def test_answers_need_a_prompt_each() -> None:
     with pytest.raises(InvalidParameterError, match="2 answers and 1 prompts"):
         learn_copying(model(), torch.zeros(2, 3, dtype=torch.long), [(1,)], [EOS])
+
+
+def test_answers_that_are_impossible_teach_nothing_and_have_no_likelihood() -> None:
+    """State 0 says 1 or 2, then the text ends; 3 is only possible if it is copied."""
+    hmm = HMM(
+        torch.tensor([1.0, 0.0]),
+        torch.tensor([[0.0, 1.0], [0.0, 1.0]]),
+        torch.tensor([[0.0, 0.5, 0.5, 0.0], [1.0, 0.0, 0.0, 0.0]]),
+    )
+    tokens = torch.tensor([[3, 0], [1, 0], [3, 0], [1, 1]])
+    prompts = [(3,), (1, 2), (2,), (2,)]
+    possible = learn_copying(hmm, tokens[:2], prompts[:2], [EOS], rounds=3)
+    found = learn_copying(hmm, tokens, prompts, [EOS], rounds=3)
+    assert torch.equal(found.rates, possible.rates)
+    assert torch.equal(found.weights, possible.weights)
+    assert copying_log_likelihood(hmm, found, tokens, prompts, [EOS]) == -math.inf
+    value = copying_log_likelihood(hmm, found, tokens[:2], prompts[:2], [EOS])
+    rate = float(found.rates[0])
+    share = float(found.weights[1] / (found.weights[1] + found.weights[2]))
+    expected = math.log(rate) + math.log((1 - rate) * 0.5 + rate * share)
+    assert value == pytest.approx(expected / 4, rel=1e-5)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcgcd import HMM, MonarchHMM
+from pcgcd import HMM
 from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError, VocabularyMismatchError
-from pcgcd.hmm import walks
+from pcgcd.hmm import HiddenMarkovModel, walks
 from pcgcd.learning.em.expected_counts import Counts, expected_counts
 from tests.hmm.models import dense, ending, enumerated_counts, gradient_counts, monarch, sampled
 
@@ -32,7 +32,7 @@ def test_counts_are_those_of_all_hidden_paths() -> None:
 
 @pytest.mark.parametrize("hmm", [dense(5, 7), monarch(2, 3, 7), monarch(3, 2, 7), monarch(1, 4, 7)])
 @pytest.mark.parametrize("length", [1, 2, 9])
-def test_counts_are_parameters_times_gradients(hmm: HMM | MonarchHMM, length: int) -> None:
+def test_counts_are_parameters_times_gradients(hmm: HiddenMarkovModel, length: int) -> None:
     batch = torch.randint(0, 7, (6, length), generator=torch.Generator().manual_seed(length))
     counts = expected_counts(hmm, batch)
     assert_all_close(as_list(counts, 7), gradient_counts(hmm, batch), 1e-10)
@@ -44,7 +44,7 @@ def test_counts_are_parameters_times_gradients(hmm: HMM | MonarchHMM, length: in
 
 
 @pytest.mark.parametrize("hmm", [dense(12, 30, power=8.0), monarch(4, 5, 30)])
-def test_float32_counts_err_by_less_than_a_thousandth_at_length_512(hmm: HMM | MonarchHMM) -> None:
+def test_float32_counts_err_by_less_than_a_thousandth_at_length_512(hmm: HiddenMarkovModel) -> None:
     batch = sampled(hmm, 8, 512)
     exact = as_list(expected_counts(hmm, batch), 30)
     single = as_list(expected_counts(hmm.to(dtype=torch.float32), batch), 30)
@@ -63,7 +63,7 @@ def test_monarch_counts_are_the_dense_ones_seen_through_its_factors() -> None:
 
 
 @pytest.mark.parametrize("hmm", [dense(4, 6), monarch(2, 2, 6)])
-def test_counts_of_batches_add_up(hmm: HMM | MonarchHMM) -> None:
+def test_counts_of_batches_add_up(hmm: HiddenMarkovModel) -> None:
     batch = sampled(hmm, 9, 7)
     both = expected_counts(hmm, batch[:4]) + expected_counts(hmm, batch[4:])
     whole = expected_counts(hmm, batch)

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from pcgcd import HMM, MonarchHMM
+from pcgcd import HMM
 from pcgcd.errors import (
     CheckpointError,
     ImpossibleEvidenceError,
     InvalidParameterError,
     VocabularyMismatchError,
 )
+from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.learning.em.expected_counts import expected_counts
 from pcgcd.learning.em.fit import batch_order, fit, log_likelihood_per_token
-from pcgcd.learning.em.fit_result import Progress
+from pcgcd.learning.results import Progress
 from tests.hmm.models import dense, ending, monarch, parts, sampled
 
 
@@ -27,7 +28,7 @@ def one(done: float) -> float:
     return 1.0
 
 
-def plain_em(hmm: HMM | MonarchHMM, data: torch.Tensor, epochs: int) -> list[float]:
+def plain_em(hmm: HiddenMarkovModel, data: torch.Tensor, epochs: int) -> list[float]:
     """The likelihood of the data before each step of the textbook's EM, and after the last."""
     options = {"batch_size": len(data), "step_size": one, "pseudocount": 0.0}
     result = fit(hmm, data, epochs=epochs, **options)
@@ -50,7 +51,7 @@ def test_em_never_lowers_the_likelihood_of_the_whole_data(kind: str, dtype: torc
 
 
 @pytest.mark.parametrize("start", [dense(4, 6), monarch(2, 2, 6)])
-def test_a_step_is_the_mixture_that_the_formula_says(start: HMM | MonarchHMM) -> None:
+def test_a_step_is_the_mixture_that_the_formula_says(start: HiddenMarkovModel) -> None:
     data = sampled(dense(4, 6, seed=5), 30, 8)
     step, mass = 0.3, 0.7
     options = {"epochs": 1, "batch_size": 30, "step_size": lambda done: step}
@@ -288,7 +289,7 @@ def test_the_curve_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"epochs": -1}, "epochs must be at least 0"),
+        ({"epochs": -1}, "epochs must be a whole number of at least 0"),
         ({"batch_size": 0}, "batch_size"),
         ({"step_size": 1.5}, "step size must lie"),
         ({"step_size": lambda done: 2.0}, "the schedule gave 2"),

@@ -10,6 +10,7 @@ import torch
 
 from pcgcd import HMM, MonarchHMM
 from pcgcd.errors import InvalidParameterError, MissingDependencyError
+from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.learning import initialise
 from pcgcd.learning.distillation.embeddings import (
     TokenStates,
@@ -25,7 +26,7 @@ TOKENS = torch.tensor([[0, 1, 3, 3], [1, 1, 1, 1], [2, 4, 4, 4], [0, 2, 0, 3]], 
 KINDS = ["dense", "monarch"]
 
 
-def transition(hmm: HMM | MonarchHMM) -> torch.Tensor:
+def transition(hmm: HiddenMarkovModel) -> torch.Tensor:
     return (hmm if isinstance(hmm, HMM) else hmm.to_dense()).transition
 
 

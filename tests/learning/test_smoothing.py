@@ -11,8 +11,9 @@ import torch
 from pcgcd import HMM
 from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm.files.checkpoints import read_info
+from pcgcd.hmm.walks import posteriors
 from pcgcd.learning import Fitting, Sampling, Start, distill, initialise
-from pcgcd.learning.distillation.smoothing import Predictions, posteriors, predictions, smooth
+from pcgcd.learning.distillation.smoothing import Predictions, predictions, smooth
 from pcgcd.learning.em.fit import log_likelihood_per_token
 
 TOKENS = torch.tensor([[0, 1, 3, 3], [1, 1, 1, 1], [2, 4, 4, 4], [0, 2, 0, 3]])
@@ -27,7 +28,7 @@ def start(kind: str, seed: int = 0) -> HMM:
 def test_posteriors_are_those_of_all_paths(kind: str) -> None:
     hmm = start(kind)
     dense = hmm if isinstance(hmm, HMM) else hmm.to_dense()
-    found = posteriors(hmm, TOKENS)
+    found = posteriors(hmm, TOKENS).states
     for row, text in enumerate(TOKENS.tolist()):
         expected = torch.zeros(4, 6)
         for path in itertools.product(range(6), repeat=4):
@@ -54,7 +55,7 @@ def test_predictions_are_averaged_by_hidden_state() -> None:
     assert torch.equal(second.emission, predictions([other], lm, prompts, tokens, (1,))[0].emission)
     sums = torch.zeros_like(hmm.emission)
     for prompt, text, length in zip(prompts, tokens.tolist(), (3, 3, 2)):
-        weights = posteriors(hmm, torch.tensor([text]))[0]
+        weights = posteriors(hmm, torch.tensor([text])).states[0]
         for t in range(length):
             sums += weights[t].unsqueeze(1) * lm.log_probs([(*prompt, *text[:t])]).exp()
     sums[hmm.emission == 0] = 0

@@ -19,8 +19,8 @@ from tests.lm.examples import tiny_model, tiny_tokenizer
 
 transformers = pytest.importorskip("transformers")
 
+from pcgcd.basics import packages as packages_module  # noqa: E402
 from pcgcd.lm import TransformersLM, conversion, default, default_model  # noqa: E402
-from pcgcd.lm import packages as packages_module  # noqa: E402
 
 GGUF_NAMES = {
     "self_attn.q_proj": "attn_q",
@@ -369,7 +369,7 @@ def test_the_packaged_file_is_found_without_importing(
 
 
 def test_a_missing_package_is_named() -> None:
-    with pytest.raises(MissingDependencyError, match="pip install 'no_such_package'"):
+    with pytest.raises(MissingDependencyError, match="pip install no_such_package"):
         packages_module.package("no_such_package.part", "a test")
 
 

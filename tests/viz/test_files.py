@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from matplotlib.figure import Figure
@@ -25,8 +26,8 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     path = tmp_path / "picture.png"
     path.write_text("old")
 
-    def broken(self: Figure, target: Path, **_: object) -> None:
-        Path(target).write_text("half")
+    def broken(self: Figure, target: BinaryIO, **_: object) -> None:
+        target.write(b"half")
         raise OSError("the disk is full")
 
     monkeypatch.setattr(Figure, "savefig", broken)

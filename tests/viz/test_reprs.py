@@ -31,7 +31,7 @@ OBJECTS: dict[str, tuple[Any, str]] = {
     "hmm": (HIDDEN, "transition"),
     "monarch": (monarch(), "Monarch"),
     "product": (HIDDEN * json_automaton(), "⊗"),
-    "mixture": (0.5 * HMM.random(2, 2) + 0.5 * parity(), "layers"),
+    "mixture": (0.5 * HMM.random(2, 2) + 0.5 * parity(), "BlockDiagonal"),
     "circuit": (tree(), "Dense"),
     "constraint": (regex('<a href="&">|[\x00-\x1f]+'), "regex"),
     "large constraint": (

@@ -9,7 +9,7 @@ from typing import Literal as OneOf
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import AnyOrder, Complement, Expression, Intersection, Member
-from pcgcd.automata.expressions.thompson import copied, emit, post_order, states_inside
+from pcgcd.automata.expressions.thompson import construct, copied, post_order, states_inside
 from pcgcd.automata.graphs import Graph, too_large
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.products import complete, intersect
@@ -95,7 +95,7 @@ def _compile(
 def _graph(expression: Expression, built: dict[int, FiniteAutomaton], state_limit: int) -> Graph:
     if id(expression) in built:
         return Graph.of(built[id(expression)])
-    return emit(expression, built, state_limit)
+    return construct(expression, built, state_limit)
 
 
 def _by_itself(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pcgcd.automata.weights import language_only
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -229,6 +230,7 @@ class Embedded(Expression):
                 f"an embedded automaton must be over the 256 bytes, but this one is over "
                 f"{self.automaton.vocab_size} tokens"
             )
+        language_only("an expression", self.automaton)
         self._settle(self.automaton.num_states, id(self.automaton))
 
 

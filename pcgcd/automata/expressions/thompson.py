@@ -1,7 +1,18 @@
-"""Expressions as automata with empty moves: one small rule for each kind of expression.
+"""Thompson's construction: expressions as automata with empty moves.
 
-Each rule adds edges that leave its entry and enter its exit, never the other way round, so rules
-can share entries and exits. The tree is walked with a stack of our own, since it may be deep.
+K. Thompson, "Regular expression search algorithm" (CACM, 1968): one small rule for each kind of
+expression, which puts a fragment of automaton between an entry and an exit. Where this departs:
+
+- The rules do not make an entry and an exit of their own, but are given them. Invariant: a rule
+  adds edges that leave its entry and enter its exit, never the other way round, so fragments that
+  share entries and exits do not mix.
+- An edge carries a set of bytes, so classes of characters need no unions.
+- A counted repeat is a chain of copies, members in any order are a lattice of them. A fragment that
+  comes again is copied as a block of arrays.
+- Intersections and complements have no rule: their automata are built before, and embedded.
+
+The tree is walked with a stack of our own, since it may be deep. The time is linear in the number
+of states and edges added.
 """
 
 from __future__ import annotations
@@ -30,7 +41,7 @@ from pcgcd.automata.expressions import (
 from pcgcd.automata.graphs import Graph, pack, too_large, unpack
 from pcgcd.automata.kernels.edges import intern
 
-__all__ = ["copied", "emit", "post_order", "states_inside"]
+__all__ = ["construct", "copied", "post_order", "states_inside"]
 
 _MANY_COPIES = 4
 _WORTH_COPYING = 24
@@ -102,7 +113,7 @@ def _copies(expression: Repeat) -> int:
 # -- the rules --------------------------------------------------------------------------------
 
 
-class _Block(NamedTuple):
+class _Fragment(NamedTuple):
     """What an expression has added between an entry and an exit."""
 
     entry: int
@@ -112,7 +123,9 @@ class _Block(NamedTuple):
     empty: slice
 
 
-class _Emitter:
+class _Construction:
+    """The states and edges so far; states 0 and 1 are the entry and the exit of the whole."""
+
     def __init__(self, built: dict[int, FiniteAutomaton], state_limit: int) -> None:
         self.built, self.state_limit = built, state_limit
         self.count = 2
@@ -123,7 +136,7 @@ class _Emitter:
         self.empty_target: list[int] = []
         # Labels 0..255 are single bytes, the others are numbered as they come.
         self.masks: dict[int, int] = {1 << byte: byte for byte in range(256)}
-        self.blocks: dict[tuple[int, bool], _Block] = {}
+        self.fragments: dict[tuple[int, bool], _Fragment] = {}
         self.stack: list[Task] = []
 
     def run(self, expression: Expression) -> None:
@@ -161,9 +174,9 @@ class _Emitter:
             return
         built = self.built.get(id(expression))
         if expression.size > _WORTH_COPYING and entry != exit_:
-            block = self.blocks.get((id(expression), nonempty))
-            if block is not None:
-                self.copy(block, [entry], [exit_])
+            fragment = self.fragments.get((id(expression), nonempty))
+            if fragment is not None:
+                self.copy(fragment, [entry], [exit_])
                 return
             self.stack.append(self.remember(expression, entry, exit_, nonempty))
         if built is not None:
@@ -190,7 +203,7 @@ class _Emitter:
         states, edges, empty = self.count, len(self.source), len(self.empty_source)
 
         def task() -> None:
-            self.blocks[id(expression), nonempty] = _Block(
+            self.fragments[id(expression), nonempty] = _Fragment(
                 entry,
                 exit_,
                 slice(states, self.count),
@@ -200,25 +213,25 @@ class _Emitter:
 
         return task
 
-    def copy(self, block: _Block, entries: Sequence[int], exits: Sequence[int]) -> None:
+    def copy(self, fragment: _Fragment, entries: Sequence[int], exits: Sequence[int]) -> None:
         """The same again between other states, once for each pair of them."""
-        size = block.states.stop - block.states.start
+        size = fragment.states.stop - fragment.states.start
         first = self.new_states(size * len(entries))
-        shift = first + size * np.arange(len(entries)) - block.states.start
+        shift = first + size * np.arange(len(entries)) - fragment.states.start
         begin, end = np.asarray(entries)[:, None], np.asarray(exits)[:, None]
 
         def moved(states: list[int]) -> list[int]:
             array = np.array(states, dtype=np.int64)
             inner = array + shift[:, None]
-            outer = np.where(array == block.exit, end, inner)
-            result: list[int] = np.where(array == block.entry, begin, outer).ravel().tolist()
+            outer = np.where(array == fragment.exit, end, inner)
+            result: list[int] = np.where(array == fragment.entry, begin, outer).ravel().tolist()
             return result
 
-        self.source += moved(self.source[block.edges])
-        self.target += moved(self.target[block.edges])
-        self.label += self.label[block.edges] * len(entries)
-        self.empty_source += moved(self.empty_source[block.empty])
-        self.empty_target += moved(self.empty_target[block.empty])
+        self.source += moved(self.source[fragment.edges])
+        self.target += moved(self.target[fragment.edges])
+        self.label += self.label[fragment.edges] * len(entries)
+        self.empty_source += moved(self.empty_source[fragment.empty])
+        self.empty_target += moved(self.empty_target[fragment.empty])
 
     def place_often(
         self,
@@ -244,7 +257,7 @@ class _Emitter:
 
             def task() -> None:
                 remember()
-                self.copy(self.blocks[id(body), nonempty], entries[1:], exits[1:])
+                self.copy(self.fragments[id(body), nonempty], entries[1:], exits[1:])
 
             self.stack.append(task)
         self.push(body, entries[0], exits[0], nonempty)
@@ -326,7 +339,7 @@ class _Emitter:
             self.empty_move(first + state, exit_)
 
 
-def emit(expression: Expression, built: dict[int, FiniteAutomaton], state_limit: int) -> Graph:
+def construct(expression: Expression, built: dict[int, FiniteAutomaton], state_limit: int) -> Graph:
     """The trim automaton of an expression, without empty moves.
 
     Args:
@@ -335,18 +348,18 @@ def emit(expression: Expression, built: dict[int, FiniteAutomaton], state_limit:
             intersections and complements, and others.
         state_limit: How many states it may have before empty moves are removed.
     """
-    emitter = _Emitter(built, state_limit)
-    emitter.run(expression)
-    label = _array(emitter.label)
+    construction = _Construction(built, state_limit)
+    construction.run(expression)
+    label = _array(construction.label)
     used, label = np.unique(label, return_inverse=True)
-    masks = list(emitter.masks)
+    masks = list(construction.masks)
     bits = b"".join(masks[number].to_bytes(32, "little") for number in used.tolist())
     members = unpack(np.frombuffer(bits, dtype=np.int64).reshape(-1, 4), 256)
     byte_class, first = intern(pack(members.T))
-    ends = np.arange(emitter.count)
+    ends = np.arange(construction.count)
     return without_empty_moves(
-        (_array(emitter.empty_source), _array(emitter.empty_target)),
-        (_array(emitter.source), _array(emitter.target), label.reshape(-1)),
+        (_array(construction.empty_source), _array(construction.empty_target)),
+        (_array(construction.source), _array(construction.target), label.reshape(-1)),
         (pack(members[:, first]), len(first), byte_class),
         ends == 0,
         ends == 1,

@@ -1,23 +1,29 @@
-"""Sorting and joining edges, reaching states, removing empty moves."""
+"""Sorting and joining edges, removing empty moves."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from pcgcd.automata.kernels.growing import grown, head, head_rows, mixed
-from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled
+from pcgcd.automata.kernels.growing import head, head_rows, mixed, wider
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled, inlined
 
-__all__ = ["group", "intern", "join", "reach", "remove_epsilons"]
+__all__ = ["group", "intern", "join", "remove_epsilons"]
 
 
 @compiled
 def group(key: Indices, count: int) -> tuple[Indices, Indices]:
-    """The stable order of items by key, and the offsets of the keys in it."""
+    """The stable order of items by key, (N,), and the offsets of the keys in it, (count + 1,).
+
+    Counting sort (Seward 1954; Knuth, "The Art of Computer Programming" 5.2): O(N + count).
+    """
     offsets = np.zeros(count + 1, dtype=np.int64)
     for i in range(len(key)):
         offsets[key[i] + 1] += 1
     for k in range(count):
         offsets[k + 1] += offsets[k]
+    # Invariant: place[k] is where the next item of key k goes; those before it are in place.
     place = head(offsets, count)
     order = np.empty(len(key), dtype=np.int64)
     for i in range(len(key)):
@@ -28,7 +34,11 @@ def group(key: Indices, count: int) -> tuple[Indices, Indices]:
 
 @compiled
 def intern(rows: Bits) -> tuple[Indices, Indices]:
-    """The number of each row among the distinct ones, and where each of those is first seen."""
+    """Number the distinct rows as they come, by hashing with linear probing: O(N words).
+
+    Returns:
+        The number of each row, (N,), and where each number is first seen.
+    """
     size = 16
     while size < 2 * len(rows):
         size *= 2
@@ -65,7 +75,17 @@ def intern(rows: Bits) -> tuple[Indices, Indices]:
 def join(
     num_states: int, source: Indices, target: Indices, label: Indices, sets: Bits
 ) -> tuple[Indices, Indices, Indices, Bits]:
-    """Edges sorted by source and target, one for each pair, with distinct sets."""
+    """Edges sorted by source and target, one for each pair, with distinct sets.
+
+    A radix sort of two digits, target and then source, in O(S + E words).
+
+    Args:
+        num_states: The number of states S.
+        source: The source of each edge, (E,).
+        target: The target of each edge, (E,).
+        label: The row of ``sets`` of each edge, (E,).
+        sets: Sets of classes as bits, (L, words).
+    """
     by_target, _ = group(target, num_states)
     key = np.empty(len(by_target), dtype=np.int64)
     for i in range(len(by_target)):
@@ -97,27 +117,6 @@ def join(
 
 
 @compiled
-def reach(offsets: Indices, target: Indices, start: Mask) -> Mask:
-    """The states that can be reached from the start."""
-    seen: Mask = start.copy()
-    stack = np.empty(len(seen), dtype=np.int64)
-    top = 0
-    for s in range(len(seen)):
-        if seen[s]:
-            stack[top] = s
-            top += 1
-    while top > 0:
-        top -= 1
-        s = stack[top]
-        for e in range(offsets[s], offsets[s + 1]):
-            if not seen[target[e]]:
-                seen[target[e]] = True
-                stack[top] = target[e]
-                top += 1
-    return seen
-
-
-@compiled
 def remove_epsilons(
     num_states: int,
     empty_source: Indices,
@@ -132,12 +131,29 @@ def remove_epsilons(
 ) -> tuple[int, Indices, Indices, Indices, Indices, Mask]:
     """Edges without empty moves, between the states that a move or the start leads to.
 
-    ``useful`` says which states can reach an accepting one; the others are left out.
+    Each state gets the edges that leave its closure under empty moves, and accepts if one of these
+    accepts (Hopcroft & Ullman 1979, "Introduction to Automata Theory", theorem 2.2). Only states
+    that are entered by an edge or initial are expanded. O(S (S + E)) at worst.
 
-    Returns the work done (over the limit: nothing else is valid), the old number of each state that
-    is left, its edges, and which of them accept.
+    Args:
+        num_states: The number of states S.
+        empty_source: The source of each empty move.
+        empty_target: The target of each empty move.
+        source: The source of each edge, (E,).
+        target: The target of each edge, (E,).
+        label: The label of each edge, (E,).
+        initial: Which states are initial, (S,).
+        accepting: Which states accept, (S,).
+        useful: Which states can reach an accepting one, (S,); the others are left out.
+        limit: How many moves and states to look at.
+
+    Returns:
+        The work done (over the limit: nothing else is valid), the old number of each state that is
+        left, the source, target and label of its edges, and which of them accept.
     """
-    empty_order, empty_offsets = group(empty_source, num_states)
+    empty_next, empty_offsets = group(empty_source, num_states)
+    for k in range(len(empty_next)):
+        empty_next[k] = empty_target[empty_next[k]]
     order, offsets = group(source, num_states)
     number = np.full(num_states, -1, dtype=np.int64)
     left = np.empty(num_states, dtype=np.int64)
@@ -147,32 +163,25 @@ def remove_epsilons(
             number[s] = count
             left[count] = s
             count += 1
-    new_source = np.empty(len(source) + 16, dtype=np.int64)
-    new_target = np.empty(len(source) + 16, dtype=np.int64)
-    new_label = np.empty(len(source) + 16, dtype=np.int64)
+    edges = np.empty((3, len(source) + 16), dtype=np.int64)  # source, target, label
+    num_edges = 0
     accepts = np.zeros(num_states, dtype=np.bool_)
     stamp = np.full(num_states, -1, dtype=np.int64)
     stack = np.empty(num_states, dtype=np.int64)
-    edges = 0
     work = 0
     i = 0
-    while i < count:
-        stack[0] = left[i]
+    # Invariant: the first i states that are left have their edges; every target of these is left.
+    while i < count and work <= limit:
         stamp[left[i]] = i
+        stack[0] = left[i]
         top = 1
         while top > 0:
             top -= 1
             s = stack[top]
-            work += 1
+            work += 1 + empty_offsets[s + 1] - empty_offsets[s]
+            top = _push_empty_moves(s, i, empty_next, empty_offsets, useful, stamp, stack, top)
             if accepting[s]:
                 accepts[i] = True
-            for k in range(empty_offsets[s], empty_offsets[s + 1]):
-                t = empty_target[empty_order[k]]
-                work += 1
-                if stamp[t] != i and useful[t]:
-                    stamp[t] = i
-                    stack[top] = t
-                    top += 1
             for k in range(offsets[s], offsets[s + 1]):
                 e = order[k]
                 t = target[e]
@@ -182,23 +191,33 @@ def remove_epsilons(
                     number[t] = count
                     left[count] = t
                     count += 1
-                if edges == len(new_source):
-                    new_source = grown(new_source)
-                    new_target = grown(new_target)
-                    new_label = grown(new_label)
-                new_source[edges] = i
-                new_target[edges] = number[t]
-                new_label[edges] = label[e]
-                edges += 1
+                if num_edges == edges.shape[1]:
+                    edges = wider(edges)
+                edges[0, num_edges] = i
+                edges[1, num_edges] = number[t]
+                edges[2, num_edges] = label[e]
+                num_edges += 1
                 work += 1
-        if work > limit:
-            break
         i += 1
     return (
         work,
         head(left, count),
-        head(new_source, edges),
-        head(new_target, edges),
-        head(new_label, edges),
+        head(edges[0], num_edges),
+        head(edges[1], num_edges),
+        head(edges[2], num_edges),
         accepts[:count],
     )
+
+
+@inlined
+def _push_empty_moves(
+    s: Any, i: Any, following: Any, offsets: Any, useful: Any, stamp: Any, stack: Any, top: Any
+) -> Any:
+    """Push the states that empty moves lead to and that have not been in the i-th closure yet."""
+    for k in range(offsets[s], offsets[s + 1]):
+        t = following[k]
+        if stamp[t] != i and useful[t]:
+            stamp[t] = i
+            stack[top] = t
+            top += 1
+    return top

@@ -1,4 +1,4 @@
-"""Arrays that grow, and small helpers that are compiled once for all other loops."""
+"""Arrays that grow, hashes and a sort: small helpers that are compiled once for all other loops."""
 
 from __future__ import annotations
 
@@ -8,15 +8,37 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import Bits, Indices, compiled
 
-__all__ = ["grown", "grown_rows", "head", "head_rows", "mixed", "sort_head", "span_hash"]
+__all__ = [
+    "grown_rows",
+    "head",
+    "head_rows",
+    "mixed",
+    "sort_head",
+    "span_hash",
+    "wider",
+    "with_room",
+]
 
 
 @compiled
-def grown(array: Indices) -> Indices:
-    """A copy with twice the room."""
-    result = np.empty(2 * len(array), dtype=np.int64)
+def with_room(array: Any, needed: Any) -> Any:
+    """The array, or a copy with twice the room that is needed."""
+    if needed <= len(array):
+        return array
+    larger = np.empty(2 * needed, dtype=array.dtype)
     for i in range(len(array)):
-        result[i] = array[i]
+        larger[i] = array[i]
+    return larger
+
+
+@compiled
+def wider(array: Any) -> Any:
+    """A copy with twice as many columns: the rows are lists that grow together."""
+    rows, columns = array.shape
+    result = np.empty((rows, 2 * columns), dtype=array.dtype)
+    for r in range(rows):
+        for i in range(columns):
+            result[r, i] = array[r, i]
     return result
 
 
@@ -51,7 +73,7 @@ def head_rows(array: Bits, count: int) -> Bits:
 
 @compiled
 def mixed(value: Any, more: Any) -> Any:
-    """A hash of a hash and one more number."""
+    """A hash of a hash and one more number: multiply by an odd number, fold the high bits down."""
     value = (value ^ more) * np.int64(0x1CE4E5B9BF58476D)
     return value ^ ((value >> 29) & np.int64(0x7FFFFFFFF))
 
@@ -67,8 +89,12 @@ def span_hash(array: Indices, begin: int, end: int) -> Any:
 
 
 @compiled
-def sort_head(array: Indices, count: int) -> None:
-    """Sort the first elements in place: by insertion if they are few, else with a heap."""
+def sort_head(array: Any, count: int) -> None:
+    """Sort the first elements in place, in O(n log n): by insertion if they are few, else heapsort.
+
+    Heapsort: Williams 1964, "Algorithm 232", with Floyd's way to make the heap ("Algorithm 245:
+    Treesort 3", 1964).
+    """
     if count <= 24:
         for i in range(1, count):
             value = array[i]
@@ -80,6 +106,8 @@ def sort_head(array: Indices, count: int) -> None:
         return
     start = count // 2
     end = count
+    # Invariant: from `start` on, no element before `end` is smaller than its children, 2i + 1 and
+    # 2i + 2; from `end` on, all are in their final places.
     while end > 1:
         if start > 0:
             start -= 1

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numba import njit
 
-__all__ = ["Bits", "Indices", "Mask", "compiled"]
+__all__ = ["Bits", "Indices", "Mask", "compiled", "inlined"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -23,3 +23,12 @@ def compiled(function: Function) -> Function:
     except RuntimeError:  # neither the package's folder nor the user's cache can be written
         result = njit(nogil=True)(function)
     return cast(Function, result)
+
+
+def inlined(function: Function) -> Function:
+    """Write a part of one compiled loop by itself, at no cost.
+
+    It is put into its caller before that is compiled. A helper of many callers is better off with
+    :func:`compiled`, which compiles it once for each kind of arguments.
+    """
+    return cast(Function, njit(inline="always")(function))

@@ -1,4 +1,4 @@
-"""Compiled: the tokens that one state of a byte automaton allows, without their edges."""
+"""The tokens that one state of a byte automaton allows, without their edges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key
-from pcgcd.automata.kernels.walks import walk
+from pcgcd.automata.kernels.walks import begin_walk, walk
+from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import set_intervals
 
 __all__ = ["NO_ROOM", "NO_TEMPLATE", "new_names", "write_narrow", "write_wide"]
@@ -17,8 +18,7 @@ NO_TEMPLATE = -1
 NO_ROOM = -2
 
 
-@compiled
-def new_names(num_states: Any, num_locals: Any) -> Any:
+def new_names(num_states: int, num_locals: int) -> Scratch:
     """Room to name the local states of a template, and none to make one."""
     return Scratch(
         np.zeros(num_locals, dtype=np.int32),
@@ -36,9 +36,7 @@ def new_names(num_states: Any, num_locals: Any) -> Any:
 
 @compiled
 def _begin(words: Any, source: Any, out: Any) -> None:
-    out.counter[0] += 1
-    out.counter[1] = out.counter[2] = out.counter[3] = 0
-    out.path[0] = source
+    begin_walk(out, source)
     for w in range(len(words)):
         words[w] = 0
 
@@ -51,7 +49,7 @@ def _finish(words: Any, enough: Any, distance: Any, token: Any, out: Any) -> Any
     low, high, target = out.low, out.high, out.target
     for i in range(out.counter[2]):
         away = distance[target[i]]
-        if away >= 0:
+        if away < NEVER:
             enough = max(enough, away + 1)
             for rank in range(low[i], high[i]):
                 words[token[rank] >> 5] |= np.uint32(1) << np.uint32(token[rank] & 31)
@@ -75,7 +73,7 @@ def write_narrow(
         words: Where to write, (W,).
         source: The state.
         any_width: Whether also to walk from a state with so many bytes that it may share a walk.
-        distance: From each state to acceptance, or -1.
+        distance: From each state to acceptance, or NEVER.
         token: The token of each rank.
         nodes: The trie.
         moves: The automaton.
@@ -111,7 +109,7 @@ def write_wide(
     Args:
         words: See :func:`write_narrow`, as for those that follow.
         source: The state.
-        distance: From each state to acceptance, or -1.
+        distance: From each state to acceptance, or NEVER.
         token: The token of each rank.
         nodes: The trie.
         moves: The automaton.
@@ -131,7 +129,7 @@ def write_wide(
     targets, labels, exits = templates.targets, templates.labels, templates.exits
     for i in range(targets.first[number], targets.first[number + 1], 2):
         away = distance[names.state[targets.pool[i]]]
-        if away < 0:
+        if away == NEVER:
             continue
         enough = max(enough, away + 1)
         label = targets.pool[i + 1]

@@ -1,4 +1,8 @@
-"""Compiled: a pool of lists of integers in which equal lists get equal numbers."""
+"""A pool of lists of integers in which equal lists get equal numbers.
+
+Hash consing (Ershov 1958, "On programming of arithmetic operations") in a table with linear
+probing: sets of states, pairs of states and sets of tokens are compared once, and then by number.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,11 @@ __all__ = ["Lists", "append_list", "intern_list", "new_lists", "reserved"]
 
 
 class Lists(NamedTuple):
-    """Lists in one pool: list i is ``pool[first[i]:first[i + 1]]``.
+    """Lists in one pool: list i is ``pool[first[i]:first[i + 1]]``, and ``key[i]`` is its hash.
 
-    ``total`` holds the number of lists. Before a list is added, :func:`reserved` makes room.
+    ``total`` (1,) holds the number of lists. ``table`` holds the number of a list at the first free
+    place from its hash on, and -1 elsewhere; at most half of it is in use. Before a list is added,
+    :func:`reserved` makes room.
     """
 
     first: Any
@@ -82,7 +88,11 @@ def append_list(lists: Any, items: Any, length: Any) -> None:
 
 @compiled
 def intern_list(lists: Any, items: Any, start: Any, stop: Any) -> Any:
-    """The number of the list ``items[start:stop]``, a new one if there is none equal to it."""
+    """The number of the list ``items[start:stop]``, a new one if there is none equal to it.
+
+    O(length) expected. The hash multiplies by 2^64 / golden ratio (Knuth, "The Art of Computer
+    Programming" 6.4).
+    """
     key = np.uint64(stop - start)
     for i in range(start, stop):
         key = (key ^ np.uint64(items[i])) * np.uint64(0x9E3779B97F4A7C15)

@@ -10,9 +10,9 @@ from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 
 __all__ = [
+    "EDGE_WORDS",
     "NONE",
     "common_sets",
-    "index_edges",
     "mask_rows",
     "pack_labels",
     "reached_budget",
@@ -23,52 +23,9 @@ __all__ = [
     "write_union",
 ]
 
+EDGE_WORDS = 5  # of `mask_rows`: the entries for each edge
 NONE = -1  # of `step`: the token is not allowed
-_OTHER = -2  # of `step`: several targets, or no such state
-
-
-@compiled
-def index_edges(source: Any, target: Any, label: Any, distance: Any) -> Any:
-    """Edges by their source, those of a state in the order in which shrinking budgets forbid them.
-
-    Returns:
-        Where the edges of each state begin, (S + 1,); the budget that each edge needs, its label
-        and its target, (E, 3). Edges that never lead to acceptance are left out.
-    """
-    num_states = len(distance)
-    first = np.zeros(num_states + 1, dtype=np.int64)
-    most, count = np.int64(0), 0
-    for state in range(num_states):
-        most = max(most, distance[state])
-    at_need = np.zeros(most + 2, dtype=np.int64)
-    for edge in range(len(source)):
-        need = distance[target[edge]] + 1
-        if need > 0:
-            first[source[edge] + 1] += 1
-            count += 1
-            if need <= most:
-                at_need[need + 1] += 1
-    # Two stable sorts by counting: by need, then by source.
-    for need in range(most + 1):
-        at_need[need + 1] += at_need[need]
-    by_need = np.empty(count, dtype=np.int64)
-    for edge in range(len(source)):
-        need = distance[target[edge]] + 1
-        if need > 0:
-            by_need[at_need[need]] = edge
-            at_need[need] += 1
-    for state in range(num_states):
-        first[state + 1] += first[state]
-    place = first[:num_states].copy()
-    edges = np.empty((count, 3), dtype=np.int32)
-    for i in range(count):
-        edge = by_need[i]
-        row = place[source[edge]]
-        place[source[edge]] += 1
-        edges[row, 0] = distance[target[edge]] + 1
-        edges[row, 1] = label[edge]
-        edges[row, 2] = target[edge]
-    return first, edges
+_OTHER = -2  # of `step`: several targets, or no such state or token
 
 
 @compiled
@@ -164,12 +121,12 @@ def pack_labels(label_class: Any, token_class: Any, width: Any, num_listed: Any)
 
 
 @compiled
-def common_sets(first: Any, edges: Any, span: Any, least: Any, most_sets: Any) -> Any:
+def common_sets(first: Any, labels: Any, span: Any, least: Any, most_sets: Any) -> Any:
     """The sets of labels of states whose masks take long to write, each set once.
 
     Args:
         first: Where the edges of each state begin.
-        edges: See :func:`index_edges`.
+        labels: The label of each edge.
         span: See :func:`pack_labels`.
         least: A state with no more tokens to write is left out; packed bits count so many.
         most_sets: How many sets there may be; further ones are left out.
@@ -183,19 +140,21 @@ def common_sets(first: Any, edges: Any, span: Any, least: Any, most_sets: Any) -
         number[state] = -1
         cost = np.int64(0)
         for edge in range(first[state], first[state + 1]):
-            start, stop = span[edges[edge, 1], 0], span[edges[edge, 1], 1]
+            start, stop = span[labels[edge], 0], span[labels[edge], 1]
             cost += stop - start if stop >= 0 else least
         if cost > least and sets.total[0] < most_sets:
-            labels = np.sort(edges[first[state] : first[state + 1], 1])
-            sets = reserved(sets, np.int64(len(labels)))
-            number[state] = intern_list(sets, labels, np.int64(0), np.int64(len(labels)))
+            members = np.sort(labels[first[state] : first[state + 1]])
+            sets = reserved(sets, np.int64(len(members)))
+            number[state] = intern_list(sets, members, np.int64(0), np.int64(len(members)))
     return number, sets.first[: sets.total[0] + 1].copy(), sets.pool[: sets.first[sets.total[0]]]
 
 
 @compiled
 def mask_rows(
     first: Any,
-    edges: Any,
+    needs: Any,
+    targets: Any,
+    labels: Any,
     span: Any,
     pool: Any,
     number: Any,
@@ -206,25 +165,27 @@ def mask_rows(
     """All that masks are written from, in one array, since each array of a call takes time.
 
     The number of states; where the edges of each begin and where the mask of all its tokens is (0:
-    not written out), and where the last edges end; for each edge its budget and where its label
-    begins and ends (0: packed bits); the labels; the masks that are written out.
+    not written out), and where the last edges end; for each edge its budget, where its label begins
+    and ends (0: packed bits), the label and the target; the labels; the masks that are written out.
     """
     num_states, num_sets = len(number), len(set_first) - 1
     at_edges = 2 * num_states + 2
-    at_pool = at_edges + 3 * len(edges)
+    at_pool = at_edges + EDGE_WORDS * len(labels)
     at_sets = at_pool + len(pool)
     table = np.zeros(at_sets + num_sets * width, dtype=np.uint32)
     table[0] = num_states
     for state in range(num_states + 1):
-        table[1 + 2 * state] = at_edges + 3 * first[state]
+        table[1 + 2 * state] = at_edges + EDGE_WORDS * first[state]
     for state in range(num_states):
         if number[state] >= 0:
             table[2 + 2 * state] = at_sets + number[state] * width
-    for edge in range(len(edges)):
-        label = edges[edge, 1]
-        table[at_edges + 3 * edge] = edges[edge, 0]
-        table[at_edges + 3 * edge + 1] = at_pool + span[label, 0]
-        table[at_edges + 3 * edge + 2] = at_pool + span[label, 1] if span[label, 1] >= 0 else 0
+    for edge in range(len(labels)):
+        label, at = labels[edge], at_edges + EDGE_WORDS * edge
+        table[at] = needs[edge]
+        table[at + 1] = at_pool + span[label, 0]
+        table[at + 2] = at_pool + span[label, 1] if span[label, 1] >= 0 else 0
+        table[at + 3] = label
+        table[at + 4] = targets[edge]
     table[at_pool:at_sets] = pool
     for k in range(num_sets):
         row = table[at_sets + k * width : at_sets + (k + 1) * width]
@@ -253,10 +214,10 @@ def _add(words: Any, state: Any, budget: Any, table: Any) -> Any:
         return False
     low, high = np.int64(table[2 * state + 1]), np.int64(table[2 * state + 3])
     everything = np.int64(table[2 * state + 2])
-    if everything and np.int64(table[high - 3]) <= budget:
+    if everything and np.int64(table[high - EDGE_WORDS]) <= budget:
         _add_label(words, table, everything, np.int64(0))
         return True
-    for edge in range(low, high, 3):
+    for edge in range(low, high, EDGE_WORDS):
         if np.int64(table[edge]) > budget:
             break
         _add_label(words, table, np.int64(table[edge + 1]), np.int64(table[edge + 2]))
@@ -290,51 +251,49 @@ def write_masks(rows: Any, members: Any, starts: Any, budgets: Any, table: Any) 
 
 
 @compiled
-def reached_budget(state: Any, budget: Any, first: Any, edges: Any) -> Any:
+def reached_budget(state: Any, budget: Any, table: Any) -> Any:
     """The least budget with which a state has the same mask; -1 if there is no such state."""
-    if state < 0 or state >= len(first) - 1:
+    if state < 0 or state >= np.int64(table[0]):
         return np.int64(-1)
-    low, high = first[state], first[state + 1]
+    first = np.int64(table[2 * state + 1])
+    low, high = np.int64(0), (np.int64(table[2 * state + 3]) - first) // EDGE_WORDS
     while low < high:
         middle = (low + high) // 2
-        if edges[middle, 0] <= budget:
+        if np.int64(table[first + EDGE_WORDS * middle]) <= budget:
             low = middle + 1
         else:
             high = middle
-    return np.int64(edges[low - 1, 0]) if low > first[state] else np.int64(0)
+    return np.int64(table[first + EDGE_WORDS * (low - 1)]) if low > 0 else np.int64(0)
 
 
 @compiled
-def step(state: Any, token: Any, first: Any, edges: Any, label_class: Any, token_class: Any) -> Any:
+def step(state: Any, token: Any, table: Any, label_class: Any, token_class: Any) -> Any:
     """The state after a token, if there is just one, or NONE."""
-    if state < 0 or state >= len(first) - 1:
+    if state < 0 or state >= np.int64(table[0]) or token < 0 or token >= len(token_class):
         return np.int64(_OTHER)
-    if token < 0 or token >= len(token_class):
-        return np.int64(NONE)
     column = token_class[token]
     found = np.int64(NONE)
-    for edge in range(first[state], first[state + 1]):
-        if label_class[edges[edge, 1], column]:
-            if found >= 0:
+    for edge in range(np.int64(table[2 * state + 1]), np.int64(table[2 * state + 3]), EDGE_WORDS):
+        if label_class[table[edge + 3], column]:
+            if found >= 0 and found != np.int64(table[edge + 4]):
                 return np.int64(_OTHER)
-            found = np.int64(edges[edge, 2])
+            found = np.int64(table[edge + 4])
     return found
 
 
 @compiled
-def steps(
-    members: Any, token: Any, first: Any, edges: Any, label_class: Any, token_class: Any
-) -> Any:
+def steps(members: Any, token: Any, table: Any, label_class: Any, token_class: Any) -> Any:
     """The states after a token from any of several, in order."""
     count = 0
-    for i in range(len(members)):
-        count += first[members[i] + 1] - first[members[i]]
+    for state in members:
+        count += (np.int64(table[2 * state + 3]) - np.int64(table[2 * state + 1])) // EDGE_WORDS
     found = np.empty(count, dtype=np.int64)
     count = 0
     column = token_class[token]
-    for i in range(len(members)):
-        for edge in range(first[members[i]], first[members[i] + 1]):
-            if label_class[edges[edge, 1], column]:
-                found[count] = edges[edge, 2]
+    for state in members:
+        low, high = np.int64(table[2 * state + 1]), np.int64(table[2 * state + 3])
+        for edge in range(low, high, EDGE_WORDS):
+            if label_class[table[edge + 3], column]:
+                found[count] = table[edge + 4]
                 count += 1
     return np.unique(found[:count])

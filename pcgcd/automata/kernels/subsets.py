@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from pcgcd.automata.kernels.growing import (
-    grown,
-    grown_rows,
-    head,
-    head_rows,
-    sort_head,
-    span_hash,
-)
-from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled
+from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, sort_head, wider
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled, inlined
+from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 
 __all__ = ["determinize"]
+
+# The rows of an array of parts of the classes.
+_PARENT = 0  # the part that it was split off
+_LABEL = 1  # the label that it lies in and its parent does not
+_SPLIT = 2  # what was last split off it
+_STAMP = 3  # for which label
+_EDGE = 4  # the edge that it has got, or -1
+
+
+class _Leaving(NamedTuple):
+    """The labels that leave a set of states, each with a list of the states it leads to.
+
+    ``labels`` (L,) are the labels; ``head`` (L,) is where the list of each begins, if its ``stamp``
+    (L,) is the number of the set; ``following`` (E,) goes on, -1 at the end; ``state`` (E,).
+    """
+
+    labels: Any
+    stamp: Any
+    head: Any
+    following: Any
+    state: Any
 
 
 @compiled
@@ -34,182 +51,176 @@ def determinize(
 ) -> tuple[int, int, Indices, Indices, Bits, Mask]:
     """The reachable sets of states, with one edge for each set of classes that leads to another.
 
-    The classes that leave a set of states are split by the labels they lie in; each part gets one
-    edge. So the cost does not grow with the number of classes where few labels meet.
+    The subset construction (Rabin & Scott 1959, "Finite automata and their decision problems"),
+    breadth first. It departs in the letters: the classes that leave a set of states
+    are split by the labels they lie in (partition refinement: Paige & Tarjan 1987; Habib, Paul &
+    Viennot 1999, "Partition refinement techniques"); each part gets one edge. So the cost does not
+    grow with the number of classes where few labels meet. Up to 2^S sets, hence the limits.
+
+    Args:
+        offsets: Where the edges of each state begin, (S + 1,).
+        target: The target of each edge, (E,).
+        label: The label of each edge, (E,).
+        set_offsets: Where the classes of each label begin, (L + 1,).
+        set_classes: The classes of the labels.
+        num_classes: The number of classes C.
+        num_words: How many words hold a set of classes.
+        start: The initial states, in order.
+        accepting: Which states accept, (S,).
+        state_limit: How many sets of states to make.
+        work_limit: How many elementary steps to take.
+        member_limit: How many states the sets may have together.
 
     Returns:
         The number of states, or -1 if a limit was passed; the work done; then source, target and
         set of classes of each edge, and which states accept.
     """
     num_states = len(offsets) - 1
-    num_labels = len(set_offsets) - 1
-    members = np.empty(max(1024, 2 * num_states), dtype=np.int64)
-    first = np.empty(1025, dtype=np.int64)
-    hashes = np.empty(1024, dtype=np.int64)
-    table = np.full(4096, -1, dtype=np.int64)
+    found, reached = new_lists(), np.empty(num_states, dtype=np.int32)
     for i in range(len(start)):
-        members[i] = start[i]
-    first[0] = 0
-    first[1] = len(start)
-    count = 1
-    hashes[0] = span_hash(start, 0, len(start))
-    table[hashes[0] & (len(table) - 1)] = 0
-
-    out_source = np.empty(1024, dtype=np.int64)
-    out_target = np.empty(1024, dtype=np.int64)
-    out_sets = np.zeros((1024, num_words), dtype=np.int64)
-    edges = 0
-    work = 0
-
-    label_stamp = np.full(num_labels, -1, dtype=np.int64)
-    label_head = np.empty(num_labels, dtype=np.int64)
-    local_labels = np.empty(num_labels, dtype=np.int64)
-    link_next = np.empty(1024, dtype=np.int64)
-    link_state = np.empty(1024, dtype=np.int64)
+        reached[i] = start[i]
+    found = reserved(found, len(start))
+    intern_list(found, reached, 0, len(start))
+    leaving = _none_leaving(len(set_offsets) - 1, len(target))
     part_of = np.zeros(num_classes, dtype=np.int64)
     touched = np.empty(num_classes, dtype=np.int64)
-    capacity = 2 * num_classes + 2
-    part_parent = np.empty(capacity, dtype=np.int64)
-    part_label = np.empty(capacity, dtype=np.int64)
-    part_split = np.empty(capacity, dtype=np.int64)
-    part_stamp = np.empty(capacity, dtype=np.int64)
-    part_edge = np.empty(capacity, dtype=np.int64)
+    parts = np.empty((5, 2 * num_classes + 2), dtype=np.int64)
+    ends = np.empty((2, 1024), dtype=np.int64)  # source and target of each edge
+    sets = np.zeros((1024, num_words), dtype=np.int64)
     state_stamp = np.full(num_states, -1, dtype=np.int64)
-    ticket = 0
-    reached = np.empty(num_states, dtype=np.int64)
-
-    current = 0
-    while current < count:
-        # The distinct labels that leave the set, each with a list of the states it leads to.
-        num_local = 0
-        links = 0
-        for m in range(first[current], first[current + 1]):
-            s = members[m]
-            for e in range(offsets[s], offsets[s + 1]):
-                l = label[e]
-                if label_stamp[l] != current:
-                    label_stamp[l] = current
-                    label_head[l] = -1
-                    local_labels[num_local] = l
-                    num_local += 1
-                if links == len(link_next):
-                    link_next = grown(link_next)
-                    link_state = grown(link_state)
-                link_next[links] = label_head[l]
-                link_state[links] = target[e]
-                label_head[l] = links
-                links += 1
+    edges = work = current = 0
+    is_within = True
+    # Invariant: the sets before `current` have all their edges; part_of is 0 for every class.
+    while current < found.total[0] and is_within:
+        num_labels, links = _leave(found, current, offsets, target, label, leaving)
         work += links
-        # Part 0 holds the classes that are in no label so far.
-        num_parts = 1
-        num_touched = 0
-        part_stamp[0] = -1
-        for j in range(num_local):
-            l = local_labels[j]
-            for k in range(set_offsets[l], set_offsets[l + 1]):
-                c = set_classes[k]
-                p = part_of[c]
-                if p == 0:
-                    touched[num_touched] = c
-                    num_touched += 1
-                if part_stamp[p] != j:
-                    part_stamp[p] = j
-                    if num_parts == len(part_parent):
-                        part_parent = grown(part_parent)
-                        part_label = grown(part_label)
-                        part_split = grown(part_split)
-                        part_stamp = grown(part_stamp)
-                        part_edge = grown(part_edge)
-                    part_split[p] = num_parts
-                    part_parent[num_parts] = p
-                    part_label[num_parts] = l
-                    part_stamp[num_parts] = j
-                    part_edge[num_parts] = -1
-                    num_parts += 1
-                part_of[c] = part_split[p]
-            work += set_offsets[l + 1] - set_offsets[l]
+        parts, num_touched, looked = _split_classes(
+            leaving.labels[:num_labels], set_offsets, set_classes, part_of, touched, parts
+        )
+        work += looked
         for j in range(num_touched):
             c = touched[j]
             p = part_of[c]
             part_of[c] = 0
-            if part_edge[p] < 0:
-                size = 0
-                q = p
-                while q > 0:
-                    link = label_head[part_label[q]]
-                    while link >= 0:
-                        work += 1
-                        t = link_state[link]
-                        if state_stamp[t] != ticket:
-                            state_stamp[t] = ticket
-                            reached[size] = t
-                            size += 1
-                        link = link_next[link]
-                    q = part_parent[q]
-                ticket += 1
+            if parts[_EDGE, p] < 0:
+                if edges == ends.shape[1]:
+                    ends = wider(ends)
+                    sets = grown_rows(sets)
+                size, looked = _targets(p, parts, leaving, state_stamp, edges, reached)
                 sort_head(reached, size)
-                h = span_hash(reached, 0, size)
-                slot = h & (len(table) - 1)
-                found = -1
-                while table[slot] >= 0:
-                    other = table[slot]
-                    if hashes[other] == h and first[other + 1] - first[other] == size:
-                        same = True
-                        for a in range(size):
-                            if members[first[other] + a] != reached[a]:
-                                same = False
-                                break
-                        if same:
-                            found = other
-                            break
-                    slot = (slot + 1) & (len(table) - 1)
-                if found < 0:
-                    found = count
-                    if count >= state_limit or first[count] + size > member_limit:
-                        return -1, work, out_source, out_target, out_sets, accepting
-                    while first[count] + size > len(members):
-                        members = grown(members)
-                    for a in range(size):
-                        members[first[count] + a] = reached[a]
-                    if count + 1 == len(hashes):
-                        hashes = grown(hashes)
-                        first = grown(first)
-                    first[count + 1] = first[count] + size
-                    hashes[count] = h
-                    table[slot] = count
-                    count += 1
-                    work += size
-                    if 2 * count > len(table):
-                        table = np.full(2 * len(table), -1, dtype=np.int64)
-                        for a in range(count):
-                            slot = hashes[a] & (len(table) - 1)
-                            while table[slot] >= 0:
-                                slot = (slot + 1) & (len(table) - 1)
-                            table[slot] = a
-                if edges == len(out_source):
-                    out_source = grown(out_source)
-                    out_target = grown(out_target)
-                    out_sets = grown_rows(out_sets)
-                out_source[edges] = current
-                out_target[edges] = found
-                part_edge[p] = edges
+                found = reserved(found, size)
+                number = found.total[0]
+                ends[0, edges] = current
+                ends[1, edges] = intern_list(found, reached, 0, size)
+                work += looked + (size if ends[1, edges] == number else 0)
+                parts[_EDGE, p] = edges
                 edges += 1
-            out_sets[part_edge[p], c >> 6] |= np.int64(1) << (c & 63)
-        if work > work_limit:
-            return -1, work, out_source, out_target, out_sets, accepting
+                number = found.total[0]
+                if number > state_limit or found.first[number] > member_limit:
+                    is_within = False
+                    break
+            sets[parts[_EDGE, p], c >> 6] |= np.int64(1) << (c & 63)
+        is_within &= work <= work_limit
         current += 1
-
-    accepts = np.zeros(count, dtype=np.bool_)
-    for i in range(count):
-        for m in range(first[i], first[i + 1]):
-            if accepting[members[m]]:
-                accepts[i] = True
-                break
+    number = found.total[0]
+    accepts = np.zeros(number, dtype=np.bool_)
+    for i in range(number):
+        for m in range(found.first[i], found.first[i + 1]):
+            accepts[i] |= accepting[found.pool[m]]
     return (
-        count,
+        number if is_within else -1,
         work,
-        head(out_source, edges),
-        head(out_target, edges),
-        head_rows(out_sets, edges),
+        head(ends[0], edges),
+        head(ends[1], edges),
+        head_rows(sets, edges),
         accepts,
     )
+
+
+@inlined
+def _none_leaving(num_labels: Any, num_edges: Any) -> Any:
+    return _Leaving(
+        np.empty(num_labels, dtype=np.int64),
+        np.full(num_labels, -1, dtype=np.int64),
+        np.empty(num_labels, dtype=np.int64),
+        np.empty(num_edges, dtype=np.int64),
+        np.empty(num_edges, dtype=np.int64),
+    )
+
+
+@inlined
+def _leave(found: Any, current: Any, offsets: Any, target: Any, label: Any, leaving: Any) -> Any:
+    """Collect the labels that leave a set of states; how many, and how many edges have them."""
+    labels, stamp, first = leaving.labels, leaving.stamp, leaving.head
+    num_labels = links = 0
+    for m in range(found.first[current], found.first[current + 1]):
+        s = found.pool[m]
+        for e in range(offsets[s], offsets[s + 1]):
+            a = label[e]
+            if stamp[a] != current:
+                stamp[a] = current
+                first[a] = -1
+                labels[num_labels] = a
+                num_labels += 1
+            leaving.following[links] = first[a]
+            leaving.state[links] = target[e]
+            first[a] = links
+            links += 1
+    return num_labels, links
+
+
+@inlined
+def _split_classes(
+    labels: Any, set_offsets: Any, set_classes: Any, part_of: Any, touched: Any, parts: Any
+) -> Any:
+    """Split the classes into parts that no label tells apart.
+
+    Part 0 holds the classes that are in no label. What a label shares with a part is split off it,
+    as a new part, so the labels of a part are those on the way up through its parents.
+
+    Returns:
+        The array of parts, the number of classes in labels, and how many were looked at.
+    """
+    num_parts = 1
+    num_touched = looked = 0
+    parts[_STAMP, 0] = -1
+    for j in range(len(labels)):
+        a = labels[j]
+        looked += set_offsets[a + 1] - set_offsets[a]
+        # Invariant: classes are in one part iff the labels before the j-th do not tell them apart.
+        for k in range(set_offsets[a], set_offsets[a + 1]):
+            c = set_classes[k]
+            p = part_of[c]
+            if p == 0:
+                touched[num_touched] = c
+                num_touched += 1
+            if parts[_STAMP, p] != j:
+                if num_parts == parts.shape[1]:
+                    parts = wider(parts)
+                parts[_STAMP, p] = j
+                parts[_SPLIT, p] = num_parts
+                parts[_PARENT, num_parts] = p
+                parts[_LABEL, num_parts] = a
+                parts[_STAMP, num_parts] = j
+                parts[_EDGE, num_parts] = -1
+                num_parts += 1
+            part_of[c] = parts[_SPLIT, p]
+    return parts, num_touched, looked
+
+
+@inlined
+def _targets(p: Any, parts: Any, leaving: Any, stamp: Any, ticket: Any, reached: Any) -> Any:
+    """The states that a part of the classes leads to, each once; their number, and the work."""
+    size = looked = 0
+    while p > 0:
+        link = leaving.head[parts[_LABEL, p]]
+        while link >= 0:
+            looked += 1
+            t = leaving.state[link]
+            if stamp[t] != ticket:
+                stamp[t] = ticket
+                reached[size] = t
+                size += 1
+            link = leaving.following[link]
+        p = parts[_PARENT, p]
+    return size, looked

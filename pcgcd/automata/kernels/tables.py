@@ -1,4 +1,4 @@
-"""Compiled: the tables of an automaton that lifting and masks need."""
+"""The tables of an automaton that lifting and masks need."""
 
 from __future__ import annotations
 
@@ -6,45 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.edges import group
+from pcgcd.automata.kernels.jit import Indices, compiled
+from pcgcd.automata.kernels.searches import search
 
 __all__ = ["index_moves", "self_loops", "steps_to_accept"]
 
 
-@compiled
-def steps_to_accept(source: Any, target: Any, accepting: Any) -> Any:
-    """The least number of steps from each state to an accepting one, or -1, (S,)."""
-    num_states = len(accepting)
-    first = np.zeros(num_states + 1, dtype=np.int64)
-    for edge in range(len(target)):
-        first[target[edge] + 1] += 1
-    for state in range(num_states):
-        first[state + 1] += first[state]
-    place = np.empty(num_states, dtype=np.int64)
-    distance = np.empty(num_states, dtype=np.int64)
-    queue = np.empty(num_states, dtype=np.int64)
-    tail = 0
-    for state in range(num_states):
-        place[state] = first[state]
-        distance[state] = -1
-        if accepting[state]:
-            distance[state] = 0
-            queue[tail] = state
-            tail += 1
-    back = np.empty(len(source), dtype=np.int64)
-    for edge in range(len(source)):
-        back[place[target[edge]]] = source[edge]
-        place[target[edge]] += 1
-    head = 0
-    while head < tail:
-        state = queue[head]
-        head += 1
-        for i in range(first[state], first[state + 1]):
-            if distance[back[i]] < 0:
-                distance[back[i]] = distance[state] + 1
-                queue[tail] = back[i]
-                tail += 1
-    return distance
+def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
+    """The least number of steps from each state to an accepting one, or NEVER, (S,).
+
+    Breadth-first search against the edges. The arrays are copied, since read-only ones would have
+    to be compiled for again.
+    """
+    order, offsets = group(np.array(target, dtype=np.int64), len(accepting))
+    return search(offsets, np.array(source, dtype=np.int64)[order], np.array(accepting))[1]
 
 
 @compiled

@@ -9,24 +9,19 @@ up to the names of states, and only the exits remain to be walked.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.lists import append_list, intern_list, new_lists, reserved
-from pcgcd.automata.kernels.walks import EMPTY, sort_by_target, stays_below
+from pcgcd.automata.kernels.walks import EMPTY, next_node, sort_by_target
 
 __all__ = [
     "LOCAL_LIMIT",
     "TEMPLATE_BYTES",
     "TEMPLATE_LIMIT",
     "Scratch",
-    "TemplateStore",
     "Templates",
     "fitting",
     "new_scratch",
@@ -48,7 +43,14 @@ _NARROW = 4
 
 
 class Scratch(NamedTuple):
-    """A template in the making: local states, their transitions, the trace and the exits."""
+    """A template in the making: local states, their transitions, the trace and the exits.
+
+    ``state`` (locals,) names the local states; ``local_of`` (S,) is the other way round where
+    ``stamp`` (S,) is the number of the template. ``delta`` (locals, C) and ``loops`` (locals, 4)
+    are as in :class:`pcgcd.automata.kernels.walks.Moves`, on local states, with _EXIT and _UNSEEN.
+    The trace is ``cell`` (local * C + column) and ``result``, the exits are ``exit_node`` and
+    ``exit_local``. ``counter``: the number of the template, of locals, of cells, of exits.
+    """
 
     state: Any
     local_of: Any
@@ -76,7 +78,7 @@ def new_scratch(num_states: Any, num_classes: Any, num_nodes: Any) -> Any:
         np.empty(size * num_classes, dtype=np.int32),
         np.empty(num_nodes, dtype=np.int32),
         np.empty(num_nodes, dtype=np.int32),
-        np.zeros(4, dtype=np.int64),  # stamp, locals, cells, exits
+        np.zeros(4, dtype=np.int64),
     )
 
 
@@ -148,7 +150,11 @@ def _look(moves: Any, scratch: Any, local: Any, letter: Any) -> Any:
 
 @compiled
 def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -> None:
-    """Walk the whole trie on local states, leaving the exits out."""
+    """Walk the whole trie on local states, leaving the exits out.
+
+    As :func:`pcgcd.automata.kernels.walks.walk`, on transitions that are copied when first needed:
+    that is the trace.
+    """
     trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
     first_rank, below, byte_class = nodes.first_rank, nodes.below, moves.byte_class
     delta, loops, state = scratch.delta, scratch.loops, scratch.state
@@ -177,11 +183,8 @@ def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -
             node = following
             continue
         low = first_rank[node]
-        if following == node + 1 or stays_below(below, node, loops, there):
-            node = following
-        else:
-            path[depth] = there
-            node += 1
+        path[depth] = there
+        node = next_node(below, node, following, loops, there)
         if low != first_rank[node]:
             out_target[place] = state[there]
             out_low[place] = low
@@ -193,7 +196,11 @@ def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -
 
 @compiled
 def _follows(moves: Any, source: Any, cells: Any, first: Any, number: Any, scratch: Any) -> Any:
-    """Whether a state has the trace of a template; then ``scratch.state`` names its locals."""
+    """Whether a state has the trace of a template; then ``scratch.state`` names its locals.
+
+    That is: whether naming the local states in the order of the trace is a one-to-one map under
+    which each transition traced is one of the state's automaton. O(length of the trace).
+    """
     counter, state, stamp = scratch.counter, scratch.state, scratch.stamp
     delta = moves.delta
     counter[0] += 1
@@ -202,6 +209,7 @@ def _follows(moves: Any, source: Any, cells: Any, first: Any, number: Any, scrat
     state[0] = source
     num_locals = 1
     num_classes = delta.shape[1]
+    # Invariant: locals below num_locals have names, all different; the cells before i agree.
     for i in range(first[number], first[number + 1], 2):
         result = cells[i + 1]
         if result == _EXIT:
@@ -246,7 +254,10 @@ def root_key(moves: Any, state: Any) -> Any:
 class Templates(NamedTuple):
     """Walks to share: for each a hash, the trace, the exits, the targets with their labels.
 
-    The labels are numbered among ``labels``, and say nothing about the labels of a lifting.
+    ``key`` (TEMPLATE_LIMIT,) are the hashes. The others are
+    :class:`pcgcd.automata.kernels.lists.Lists`: of (cell, result), of (node, local) and of (local,
+    label). The labels are numbered among ``labels``, lists of intervals, and say nothing about the
+    labels of a lifting.
     """
 
     key: Any
@@ -256,8 +267,7 @@ class Templates(NamedTuple):
     labels: Any
 
 
-@compiled
-def new_templates() -> Any:
+def new_templates() -> Templates:
     """No templates."""
     return Templates(
         np.zeros(TEMPLATE_LIMIT, dtype=np.uint64),
@@ -324,41 +334,3 @@ def with_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
     exits = reserved(exits, 2 * num_exits)
     append_list(exits, items, 2 * num_exits)
     return Templates(templates.key, traces, exits, targets, labels)
-
-
-@dataclass
-class _Box:
-    """Templates, and some of their labels as packed bits."""
-
-    templates: Templates
-    packed: tuple[Any, Any] | None = None
-
-
-@dataclass(eq=False)
-class TemplateStore:
-    """The templates of a vocabulary, which one lifting at a time may read and add to.
-
-    They change how long a lifting takes, never its result.
-    """
-
-    _box: _Box | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @contextmanager
-    def borrowed(self) -> Iterator[_Box]:
-        """The templates, for one lifting; empty ones if they are taken."""
-        if not self._lock.acquire(blocking=False):
-            yield _Box(new_templates())
-            return
-        try:
-            if self._box is None:
-                self._box = _Box(new_templates())
-            yield self._box
-        except BaseException:
-            self._box = None
-            raise
-        finally:
-            self._lock.release()
-
-    def __reduce__(self) -> tuple[type[TemplateStore], tuple[()]]:
-        return TemplateStore, ()

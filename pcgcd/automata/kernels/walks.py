@@ -1,9 +1,15 @@
-"""Compiled walks over a vocabulary's trie, from one state of a byte automaton.
+"""Walks over a vocabulary's trie, from one state of a byte automaton.
 
-A walk keeps the automaton's state for each byte of the current prefix. Where the automaton has
-several targets, the subtree is walked with sets of states. Sets of tokens are lists of intervals of
-ranks (see :class:`pcgcd.automata.vocabulary.trie.Trie`), the longest possible ones, so equal sets
-are equal lists.
+All tokens are read from a state at once: a depth-first walk over the prefix tree keeps the
+automaton's state for each byte of the current prefix, so bytes that tokens share are read once.
+(Willard & Louf 2023, "Efficient guided generation for large language models", build the same index
+token by token.) Where all bytes of a subtree leave the state as it is, the subtree is one interval
+and is not entered. Where the automaton has several targets, the subtree is walked with sets of
+states, as Thompson (1968) runs an automaton. A walk takes O(nodes entered), times the size of the
+sets.
+
+Sets of tokens are lists of intervals of ranks (see :class:`pcgcd.automata.vocabulary.trie.Trie`),
+the longest possible ones, so equal sets are equal lists.
 """
 
 from __future__ import annotations
@@ -17,33 +23,24 @@ from pcgcd.automata.kernels.jit import compiled
 __all__ = [
     "EMPTY",
     "Moves",
-    "Nodes",
     "Output",
+    "begin_walk",
     "new_output",
+    "next_node",
     "slot_for",
     "sort_by_target",
-    "stays_below",
     "walk",
 ]
 
 EMPTY = -1  # no target; the k-th cell with several targets is -2 - k
 
 
-class Nodes(NamedTuple):
-    """The arrays of a trie."""
-
-    byte: Any
-    depth: Any
-    end: Any
-    first_rank: Any
-    below: Any
-
-
 class Moves(NamedTuple):
     """The transitions of a byte automaton.
 
     ``delta`` (S, C) holds a state, EMPTY, or -2 - k for the targets
-    ``several[first[k]:first[k + 1]]``. ``loops`` (S, 4) are the bytes on which a state only stays.
+    ``several[first[k]:first[k + 1]]``. ``loops`` (S, 4) are the bytes on which a state only stays,
+    as bits. ``byte_class`` (256,) is the column of each byte.
     """
 
     delta: Any
@@ -54,12 +51,16 @@ class Moves(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What the walk from one state emits: intervals of ranks, each with a target.
+    """What the walk from one state finds: intervals of ranks ``low .. high``, each with a target.
 
-    Later they are sorted by target; each target has a slot. ``counter``: the number of the walk, of
-    slots, of intervals; whether the room for intervals or for sets of states was too small; the
-    number of sets. Hot loops take the arrays out of these tuples first: a call with a tuple counts
-    references to each of its arrays.
+    Later they are sorted by target: each target has a slot (``slot_of`` (S,), if its ``slot_stamp``
+    (S,) is the number of the walk), with its ``slot_target``, where its intervals begin
+    (``slot_first``) and the label of what a template has found (``slot_base``, -1 for none).
+    ``counter``: the number of the walk, of slots, of intervals; whether the room for intervals or
+    for sets of states was too small; the number of sets. ``path`` is the state after each byte of
+    the current prefix, or ``pool[pool_first[d]:pool_first[d + 1]]`` are the states; ``mark`` (S,)
+    is the last set that a state was put into. Hot loops take the arrays out of these tuples first:
+    a call with a tuple counts references to each of its arrays.
     """
 
     target: Any
@@ -100,6 +101,14 @@ def new_output(num_states: Any, depth: Any, num_intervals: Any, num_members: Any
 
 
 @compiled
+def begin_walk(out: Any, source: Any) -> None:
+    """Forget the last walk; the next one is from the given state."""
+    out.counter[0] += 1
+    out.counter[1] = out.counter[2] = out.counter[3] = 0
+    out.path[0] = source
+
+
+@compiled
 def slot_for(out: Any, target: Any) -> Any:
     """The slot of a target, a new one if this walk has not met it before."""
     counter = out.counter
@@ -119,12 +128,13 @@ def slot_for(out: Any, target: Any) -> Any:
 def sort_by_target(out: Any, items: Any) -> None:
     """Write the bounds of each slot's intervals to ``items``, neighbouring intervals joined.
 
-    ``slot_first`` becomes where each slot's intervals begin.
+    ``slot_first`` becomes where each slot's intervals begin. A counting sort by slot, in O(n).
     """
     target, low, high = out.target, out.low, out.high
     last, first = out.slot_last, out.slot_first
     slot_of, slot_stamp, number = out.slot_of, out.slot_stamp, out.counter[0]
     count = out.counter[2]
+    # Invariant: first[slot] intervals of the slot are left so far, and last[slot] is the last one.
     for i in range(count):
         if slot_stamp[target[i]] != number:
             slot_for(out, target[i])
@@ -153,7 +163,7 @@ def sort_by_target(out: Any, items: Any) -> None:
 
 
 @compiled
-def stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
+def _stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
     """Whether all bytes below a node leave the state where it is."""
     return (
         (below[node, 0] & ~loops[state, 0])
@@ -164,8 +174,23 @@ def stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
 
 
 @compiled
+def next_node(below: Any, node: Any, following: Any, loops: Any, state: Any) -> Any:
+    """Where a walk goes on from a node that leads to a state: ``following`` is after its subtree.
+
+    A subtree that leaves the state where it is needs no walk.
+    """
+    if following == node + 1 or _stays_below(below, node, loops, state):
+        return np.int64(following)
+    return np.int64(node + 1)
+
+
+@compiled
 def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None:
-    """Walk the subtree of a node with sets of states, kept on a stack."""
+    """Walk the subtree of a node with sets of states, kept on a stack.
+
+    The set of depth d is ``pool[pool_first[d]:pool_first[d + 1]]``, and all sets of the current
+    prefix lie one after the other, so leaving a subtree frees its sets.
+    """
     trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
     first_rank, below = nodes.first_rank, nodes.below
     delta, loops, byte_class = moves.delta, moves.loops, moves.byte_class
@@ -208,7 +233,7 @@ def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None
         stays = True
         if following != node + 1:
             for i in range(begin, count):
-                if not stays_below(below, node, loops, pool[i]):
+                if not _stays_below(below, node, loops, pool[i]):
                     stays = False
                     break
         low = first_rank[node]
@@ -228,12 +253,16 @@ def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None
 
 @compiled
 def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
-    """Walk the nodes up to ``stop``, where ``out.path`` holds the state above the first of them."""
+    """Walk the nodes up to ``stop``, where ``out.path`` holds the state above the first of them.
+
+    The nodes are in preorder, so going on means adding one, and leaving a subtree is a jump.
+    """
     trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
     first_rank, below = nodes.first_rank, nodes.below
     delta, loops, byte_class = moves.delta, moves.loops, moves.byte_class
     path, out_target, out_low, out_high = out.path, out.target, out.low, out.high
     place = out.counter[2]
+    # Invariant: path[d] is the state after d bytes for each prefix of the node's own.
     while node < stop:
         depth = trie_depth[node]
         there = delta[path[depth - 1], byte_class[trie_byte[node]]]
@@ -246,11 +275,8 @@ def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
             node = following
             continue
         low = first_rank[node]
-        if following == node + 1 or stays_below(below, node, loops, there):
-            node = following
-        else:
-            path[depth] = there
-            node += 1
+        path[depth] = there
+        node = next_node(below, node, following, loops, there)
         if low != first_rank[node]:
             if place == len(out_low):
                 out.counter[3] = 1

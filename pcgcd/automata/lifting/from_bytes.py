@@ -13,14 +13,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pcgcd.automata.arrays import frozen
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.cache import AutomatonCache
 from pcgcd.automata.kernels.lifting import walk_all
 from pcgcd.automata.kernels.tables import index_moves, self_loops, steps_to_accept
-from pcgcd.automata.kernels.templates import TemplateStore
 from pcgcd.automata.kernels.walks import Moves
 from pcgcd.automata.lifting.token_classes import factored
+from pcgcd.automata.limits import NEVER
 from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.automata.vocabulary.template_store import TemplateStore
+from pcgcd.automata.weights import language_only
 from pcgcd.errors import AutomatonTooLargeError, VocabularyMismatchError
 
 __all__ = ["ByteTable", "lift"]
@@ -82,7 +85,7 @@ class ByteTable:
 
     Attributes:
         moves: Its transitions.
-        distance: The least number of bytes from each state to acceptance, or -1, (S,).
+        distance: The least number of bytes from each state to acceptance, or NEVER, (S,).
         is_by_byte: Whether each byte has a column of its own, so that the walks of different
             automata are comparable.
         templates: The walks that only its own states share, otherwise.
@@ -96,6 +99,7 @@ class ByteTable:
     @classmethod
     def of(cls, automaton: FiniteAutomaton, vocabulary: Vocabulary) -> ByteTable:
         """The table of an automaton over bytes, without bytes that occur in no token."""
+        language_only("lift", automaton)
         if automaton.vocab_size != 256:
             raise VocabularyMismatchError(
                 f"only automata over the 256 bytes can be lifted to tokens, but this one has "
@@ -106,7 +110,7 @@ class ByteTable:
         distance = steps_to_accept(
             automaton.source[useful], automaton.target[useful], automaton.accepting_mask
         )
-        useful &= distance[automaton.target] >= 0
+        useful &= distance[automaton.target] < NEVER
         delta, several, first = index_moves(
             automaton.source[useful],
             automaton.target[useful],
@@ -150,7 +154,7 @@ class ByteTable:
                 _TEMPLATE_ROOM,
                 _INTERVAL_LIMIT,
             )
-        queue, walked, source, target, label, num_edges, labels, complete = result
+        queue, walked, edges, num_edges, labels, complete = result
         if not complete:
             raise AutomatonTooLargeError(
                 f"the token sets of {walked:,} of {len(self.distance):,} states take more than "
@@ -160,9 +164,7 @@ class ByteTable:
         first = labels.first[: labels.total[0] + 1]
         return (
             queue[:walked],
-            source[:num_edges],
-            target[:num_edges],
-            label[:num_edges],
+            *edges[:, :num_edges],
             first,
             labels.pool[: first[-1]],
         )
@@ -170,7 +172,7 @@ class ByteTable:
 
 def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomaton:
     table = ByteTable.of(automaton, vocabulary)
-    starts = np.flatnonzero(automaton.initial_mask & (table.distance >= 0))
+    starts = np.flatnonzero(automaton.initial_mask & (table.distance < NEVER))
     walked, source, target, label, first, bounds = table.walk(starts, vocabulary, follow=True)
     # The padding: one more state, and one more label.
     end, eos = automaton.num_states, len(first) - 1
@@ -180,7 +182,7 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     target = np.concatenate([target, np.full(len(ends), end)])
     label = np.concatenate([label, np.full(len(ends), eos)])
     distance = steps_to_accept(source, target, accepting)
-    kept = np.concatenate([walked[distance[walked] >= 0], [end]])
+    kept = np.concatenate([walked[distance[walked] < NEVER], [end]])
     if len(kept) == 1:
         return _empty(vocabulary)
     number = np.full(len(accepting), -1)
@@ -192,12 +194,12 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     initial[number[starts[number[starts] >= 0]]] = True
     return FiniteAutomaton(
         num_states=len(kept),
-        source=_frozen(number[source[useful]][order]),
-        target=_frozen(number[target[useful]][order]),
-        label=_frozen(label[order]),
+        source=frozen(number[source[useful]][order]),
+        target=frozen(number[target[useful]][order]),
+        label=frozen(label[order]),
         labels=factored(vocabulary, first, bounds, used),
-        initial_mask=_frozen(initial),
-        accepting_mask=_frozen(accepting[kept]),
+        initial_mask=frozen(initial),
+        accepting_mask=frozen(accepting[kept]),
     )
 
 
@@ -205,11 +207,3 @@ def _empty(vocabulary: Vocabulary) -> FiniteAutomaton:
     return FiniteAutomaton.from_edges(
         num_states=1, vocab_size=vocabulary.logits_size, initial=0, accepting=(), edges=()
     )
-
-
-def _frozen(array: Array) -> Array:
-    result = np.ascontiguousarray(array)
-    if result.dtype != np.bool_:
-        result = result.astype(np.int64)
-    result.flags.writeable = False
-    return result

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.classes import split_cells
 from pcgcd.automata.labels import Labels
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def factored(vocabulary: Vocabulary, first: Array, bounds: Array, used: Array) -
     is_cut[bounds] = is_cut[0] = is_cut[num_all] = True
     cuts = np.flatnonzero(is_cut)
     cells = (np.cumsum(is_cut) - 1)[bounds]
-    cell_class, label_class = _classes(start, cells, len(cuts) - 1)
+    cell_class, label_class = split_cells(start, cells, len(cuts) - 1)
     free = np.flatnonzero(~label_class.any(0))
     if len(free) == 0 and num_all < vocabulary.logits_size:
         free = np.array([label_class.shape[1]])
@@ -50,50 +50,3 @@ def factored(vocabulary: Vocabulary, first: Array, bounds: Array, used: Array) -
     token_class[list(vocabulary.eos_ids)] = cell_class[-1]
     label_class.flags.writeable = token_class.flags.writeable = False
     return Labels(label_class, token_class)
-
-
-@compiled
-def _classes(first: Any, bounds: Any, num_cells: Any) -> Any:
-    """The coarsest classes of cells that no list tells apart, and the classes in each list.
-
-    Args:
-        first: Where each list begins in ``bounds``.
-        bounds: The bounds (low, high) of the intervals of cells in each list, in turn.
-        num_cells: How many cells there are.
-    """
-    group = np.zeros(num_cells, dtype=np.int64)
-    size = np.zeros(num_cells + 1, dtype=np.int64)
-    inside = np.zeros(num_cells + 1, dtype=np.int64)
-    fresh = np.zeros(num_cells + 1, dtype=np.int64)
-    touched = np.empty(num_cells + 1, dtype=np.int64)
-    size[0] = num_cells
-    count = 1
-    for item in range(len(first) - 1):
-        num_touched = 0
-        for pair in range(first[item], first[item + 1], 2):
-            for cell in range(bounds[pair], bounds[pair + 1]):
-                if inside[group[cell]] == 0:
-                    touched[num_touched] = group[cell]
-                    num_touched += 1
-                inside[group[cell]] += 1
-        for pair in range(first[item], first[item + 1], 2):
-            for cell in range(bounds[pair], bounds[pair + 1]):
-                old = group[cell]
-                if inside[old] != size[old]:
-                    if fresh[old] == 0:
-                        fresh[old] = count
-                        count += 1
-                    group[cell] = fresh[old]
-        for i in range(num_touched):
-            old = touched[i]
-            if fresh[old]:
-                size[fresh[old]] = inside[old]
-                size[old] -= inside[old]
-                fresh[old] = 0
-            inside[old] = 0
-    members = np.zeros((len(first) - 1, count), dtype=np.bool_)
-    for item in range(len(first) - 1):
-        for pair in range(first[item], first[item + 1], 2):
-            for cell in range(bounds[pair], bounds[pair + 1]):
-                members[item, group[cell]] = True
-    return group, members

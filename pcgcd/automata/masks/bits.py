@@ -8,12 +8,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.automata.arrays import Indices, Mask
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["Words", "apply_mask", "num_words", "pack", "set_intervals", "unpack", "unpack_tensor"]
+__all__ = [
+    "Words",
+    "apply_mask",
+    "count",
+    "listed",
+    "log_mask",
+    "num_words",
+    "pack",
+    "set_intervals",
+    "unpack",
+    "unpack_tensor",
+]
 
 Words: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
+
+# Each 5 bits of a de Bruijn sequence differ, so the highest 5 bits of its product with 2 ** i
+# give i (Leiserson, Prokop and Randall, 1998).
+_DE_BRUIJN = np.uint32(0x077CB531)
+_BIT = np.argsort([0x077CB531 << i >> 27 & 31 for i in range(32)])
 
 
 def num_words(vocab_size: int) -> int:
@@ -34,7 +51,7 @@ def pack(allowed: np.ndarray[Any, Any]) -> Words:
     return np.ascontiguousarray(bits).view("<u4").astype(np.uint32, copy=False)
 
 
-def unpack(words: Words, vocab_size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def unpack(words: Words, vocab_size: int) -> Mask:
     """Packed bits (..., W) as booleans (..., V)."""
     _check(words.shape[-1], vocab_size)
     raw = np.ascontiguousarray(words, dtype="<u4").view(np.uint8)
@@ -66,6 +83,40 @@ def apply_mask(logits: Tensor, words: Words, *, in_place: bool = False) -> Tenso
     return logits.masked_fill(forbidden, float("-inf"))
 
 
+def log_mask(words: Words, vocab_size: int) -> Tensor:
+    """Masks (k, W) as what to add to logits: 0 for a token that is allowed, else -inf, (k, V).
+
+    >>> log_mask(pack(np.array([[True, False, True]])), 3)
+    tensor([[0., -inf, 0.]])
+    """
+    _check(words.shape[-1], vocab_size)
+    result = np.empty((len(words), vocab_size), dtype=np.float32)
+    _write_logs(words, result)
+    return torch.from_numpy(result)
+
+
+def count(words: Words) -> Indices:
+    """How many tokens masks (k, W) allow, (k,)."""
+    counts = np.zeros(len(words), dtype=np.int64)
+    _add_counts(words, counts)
+    return counts
+
+
+def listed(words: Words, vocab_size: int) -> tuple[Indices, Indices]:
+    """The tokens of masks (k, W): in order, (k, m), and how many there are in each row, (k,).
+
+    m is the number of tokens of the longest row; the others have zeros at their ends.
+
+    >>> listed(pack(np.array([[True, False, True], [False, True, False]])), 3)
+    (array([[0, 2], [1, 0]]), array([2, 1]))
+    """
+    _check(words.shape[-1], vocab_size)
+    counts = count(words)
+    tokens = np.zeros((len(words), int(counts.max(initial=0))), dtype=np.int64)
+    _write_tokens(words, tokens)
+    return tokens, counts
+
+
 def _check(width: int, vocab_size: int) -> None:
     if width != num_words(vocab_size):
         raise VocabularyMismatchError(
@@ -80,3 +131,41 @@ def set_intervals(words: Any, bounds: Any, start: Any, stop: Any, token: Any) ->
     for pair in range(start, stop, 2):
         for rank in range(bounds[pair], bounds[pair + 1]):
             words[token[rank] >> 5] |= np.uint32(1) << np.uint32(token[rank] & 31)
+
+
+@compiled
+def _add_counts(words: Any, out: Any) -> None:
+    """Count the bits of each row: sums of 2, 4 and 8 bits side by side, then of all four bytes."""
+    for row in range(len(words)):
+        for w in range(words.shape[1]):
+            word = words[row, w]
+            word -= word >> np.uint32(1) & np.uint32(0x55555555)
+            word = (word & np.uint32(0x33333333)) + (word >> np.uint32(2) & np.uint32(0x33333333))
+            word = word + (word >> np.uint32(4)) & np.uint32(0x0F0F0F0F)
+            out[row] += np.uint32(word * np.uint32(0x01010101)) >> np.uint32(24)
+
+
+@compiled
+def _write_logs(words: Any, out: Any) -> None:
+    """Write rows of packed bits as rows of 0 and -inf."""
+    vocab_size = out.shape[1]
+    for row in range(len(words)):
+        for w in range(words.shape[1]):
+            word = words[row, w]
+            for token in range(32 * w, min(32 * w + 32, vocab_size)):
+                allowed = word >> np.uint32(token & 31) & np.uint32(1)
+                out[row, token] = np.float32(0) if allowed else np.float32(-np.inf)
+
+
+@compiled
+def _write_tokens(words: Any, out: Any) -> None:
+    """Write the tokens of rows of packed bits, in order."""
+    for row in range(len(words)):
+        place = 0
+        for w in range(words.shape[1]):
+            word = words[row, w]
+            while word:
+                low = word & (~word + np.uint32(1))
+                out[row, place] = 32 * w + _BIT[np.uint32(low * _DE_BRUIJN) >> np.uint32(27)]
+                place += 1
+                word ^= low

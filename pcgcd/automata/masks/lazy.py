@@ -15,6 +15,7 @@ from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.templates import LOCAL_LIMIT
 from pcgcd.automata.kernels.walks import EMPTY, Output, new_output
 from pcgcd.automata.lifting import ByteTable
+from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import Words, set_intervals
 from pcgcd.automata.masks.state_sets import CACHE_BYTES, PrefixMasks, States, plain_states
 from pcgcd.automata.vocabulary import Vocabulary
@@ -93,7 +94,7 @@ class TokenMasks(PrefixMasks):
         self._recent = np.full(256, -1, dtype=np.int64)
         self._room = _INTERVALS
         self._out = self._new_output()
-        alive = byte_automaton.initial_mask & (self._table.distance >= 0)
+        alive = byte_automaton.initial_mask & (self._table.distance < NEVER)
         self._initial = np.flatnonzero(alive)
 
     @cached_property
@@ -105,7 +106,7 @@ class TokenMasks(PrefixMasks):
 
     @cached_property
     def distance(self) -> Array:
-        """The least number of tokens from each state, and from the end, to acceptance, or -1."""
+        """The least number of tokens from each state, and from the end, to acceptance, or NEVER."""
         _, source, target, *_ = self._table.walk(self._initial, self.vocabulary, follow=True)
         result: Array = steps_to_accept(source, target, np.append(self._accepting, True))
         return result
@@ -114,17 +115,18 @@ class TokenMasks(PrefixMasks):
         """The states before the first token; none if the language is empty."""
         if self._spells_all:
             return tuple(self._initial.tolist())
-        return tuple(self._initial[self.distance[self._initial] >= 0].tolist())
+        return tuple(self._initial[self.distance[self._initial] < NEVER].tolist())
 
     def advance(self, states: States, token: int) -> tuple[int, ...]:
         """The states after one more token; none if it was not allowed."""
         current = set(plain_states(states))
         if current and not 0 <= min(current) <= max(current) <= self._end:
             raise self._wrong_states(states)
+        self._check_token(token)
         if token in self.vocabulary.eos_ids:
             ends = any(state == self._end or self._accepting[state] for state in current)
             return (self._end,) if ends else ()
-        text = self.vocabulary.token_bytes[token] if 0 <= token < self.vocabulary.size else None
+        text = self.vocabulary.token_bytes[token] if token < self.vocabulary.size else None
         if not text:
             return ()
         moves = self._table.moves
@@ -140,7 +142,7 @@ class TokenMasks(PrefixMasks):
                     found.update(moves.several[first:last].tolist())
             current = found
         if not self._spells_all:
-            current = {state for state in current if self.distance[state] >= 0}
+            current = {state for state in current if self.distance[state] < NEVER}
         return tuple(sorted(current))
 
     def _threshold(self, members: tuple[int, ...], budget: int) -> int:
@@ -221,7 +223,7 @@ class TokenMasks(PrefixMasks):
             _, _, target, label, first, bounds = self._table.walk(
                 np.array([state]), self.vocabulary, follow=False
             )
-            useful = self.distance[target] >= 0
+            useful = self.distance[target] < NEVER
             target, label = target[useful], label[useful]
             size = np.diff(first)[label]
             starts = np.zeros(len(label) + 1, dtype=np.int64)

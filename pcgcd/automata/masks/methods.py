@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pcgcd.automata.arrays import Mask
     from pcgcd.automata.automaton import FiniteAutomaton
     from pcgcd.automata.masks.bits import Words
     from pcgcd.automata.masks.state_sets import States
     from pcgcd.automata.masks.table import MaskTable
 
 __all__ = ["Masking"]
-
-Allowed: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
-
-_KEPT_BYTES = 64 << 20
 
 
 class Masking:
@@ -31,10 +26,6 @@ class Masking:
 
         return MaskTable.of(cast("FiniteAutomaton", self))
 
-    @cached_property
-    def _unpacked(self) -> dict[int, tuple[Words, Allowed]]:
-        return {}
-
     @property
     def start_states(self) -> tuple[int, ...]:
         """The states before the first token; none if the language is empty."""
@@ -44,7 +35,7 @@ class Masking:
         """The states after one more token; none if it was not allowed."""
         return self._mask_table.advance(states, token)
 
-    def mask(self, states: States, remaining: int | None = None) -> Allowed:
+    def mask(self, states: States, remaining: int | None = None) -> Mask:
         """Which tokens may come next, (V,) booleans, read-only.
 
         With ``remaining`` (tokens that may still come, this one included) a token is allowed if
@@ -55,18 +46,11 @@ class Masking:
             states: A state, the states of one prefix, or their indicator (S,).
             remaining: The token budget that is left; None for any number.
         """
-        words = self._mask_table.mask(states, remaining)
-        kept = self._unpacked.get(id(words))
-        if kept is None:
-            from pcgcd.automata.masks.bits import unpack
+        from pcgcd.automata.masks.bits import unpack
 
-            allowed = unpack(words, self._mask_table.vocab_size)
-            allowed.flags.writeable = False
-            if len(self._unpacked) * len(allowed) > _KEPT_BYTES:
-                self._unpacked.clear()
-            # The words are kept as well, so that no others can get their id.
-            kept = self._unpacked[id(words)] = (words, allowed)
-        return kept[1]
+        allowed = unpack(self._mask_table.mask(states, remaining), self._mask_table.vocab_size)
+        allowed.flags.writeable = False
+        return allowed
 
     def masks(
         self,
@@ -75,6 +59,6 @@ class Masking:
     ) -> Words:
         """The masks of k prefixes in one call, packed, (k, ceil(V / 32)) 32-bit words.
 
-        :func:`pcgcd.automata.masks.bits.unpack_tensor` and ``apply_mask`` turn them into tensors.
+        The functions of :mod:`pcgcd.automata.masks.bits` turn them into tensors and lists.
         """
         return self._mask_table.masks(states, remaining)

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import Words, num_words
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
 __all__ = [
     "CACHE_BYTES",
-    "FOREVER",
     "PrefixMasks",
     "States",
     "flat_budgets",
@@ -25,7 +25,6 @@ __all__ = [
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 States: TypeAlias = "int | Sequence[int] | np.ndarray[Any, Any]"
 
-FOREVER = int(np.iinfo(np.int64).max)
 CACHE_BYTES = 64 << 20
 
 
@@ -67,14 +66,14 @@ def flat_states(states: Sequence[Any] | Array) -> tuple[Array, Array]:
 def flat_budgets(remaining: int | Sequence[int | None] | None, count: int) -> Array:
     """The budgets of k prefixes, (k,); without one, more than any text needs."""
     if remaining is None or isinstance(remaining, int | np.integer):
-        return np.full(count, FOREVER if remaining is None else min(remaining, FOREVER))
+        return np.full(count, NEVER if remaining is None else min(remaining, NEVER))
     if len(remaining) != count:
         raise InvalidParameterError(
             f"remaining must be one budget, or one for each of the {count} prefixes, but there are "
             f"{len(remaining)}"
         )
     return np.array(
-        [FOREVER if budget is None else min(int(budget), FOREVER) for budget in remaining],
+        [NEVER if budget is None else min(int(budget), NEVER) for budget in remaining],
         dtype=np.int64,
     )
 
@@ -97,7 +96,7 @@ class PrefixMasks(ABC):
     def mask(self, states: States, remaining: int | None = None, out: Words | None = None) -> Words:
         """The tokens that may come next, (W,) packed; see ``pcgcd.automata.masks.table``."""
         members = states if type(states) is tuple else plain_states(states)
-        budget = FOREVER if remaining is None or remaining > FOREVER else remaining
+        budget = NEVER if remaining is None or remaining > NEVER else remaining
         if out is not None:
             if out.shape != self._shape:
                 raise _wrong_room(out, self._shape)
@@ -155,6 +154,13 @@ class PrefixMasks(ABC):
     @abstractmethod
     def _write_all(self, out: Words, members: Array, first: Array, budgets: Array) -> None:
         """Write the masks of several prefixes, (k, W)."""
+
+    def _check_token(self, token: int) -> None:
+        if not 0 <= token < self.vocab_size:
+            raise VocabularyMismatchError(
+                f"tokens must lie in 0..{self.vocab_size - 1}, but {token} was given; was it made "
+                f"for another vocabulary?"
+            )
 
     def _wrong_states(self, states: Any) -> InvalidParameterError:
         return InvalidParameterError(

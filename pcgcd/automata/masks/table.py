@@ -14,9 +14,9 @@ import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.kernels.masks import (
+    EDGE_WORDS,
     NONE,
     common_sets,
-    index_edges,
     mask_rows,
     pack_labels,
     reached_budget,
@@ -26,7 +26,7 @@ from pcgcd.automata.kernels.masks import (
     write_masks,
     write_union,
 )
-from pcgcd.automata.kernels.tables import steps_to_accept
+from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import Words
 from pcgcd.automata.masks.state_sets import PrefixMasks, States, plain_states
 from pcgcd.errors import AutomatonTooLargeError
@@ -82,30 +82,39 @@ class MaskTable(PrefixMasks):
     in the order in which shrinking budgets forbid them. Sets of labels that take long to write are
     written beforehand, once for all states that have them. One compiled call writes a mask, or
     those of many prefixes.
-
-    Attributes:
-        distance: The least number of tokens from each state to acceptance, or -1, (S,).
     """
 
     def __init__(self, fa: FiniteAutomaton) -> None:
         super().__init__(fa.num_states, fa.vocab_size)
-        self.distance = steps_to_accept(fa.source, fa.target, fa.accepting_mask)
-        first, edges = index_edges(fa.source, fa.target, fa.label, self.distance)
+        index, distance = fa.edge_index, fa.distance_to_accept
         label_class, token_class = fa.labels.label_class, fa.labels.token_class
         listed = self.num_words // _WORDS_PER_LISTED
         span, pool = pack_labels(label_class, token_class, self.num_words, listed)
         most_sets = _SET_BYTES // (4 * self.num_words)
-        number, *sets = common_sets(first, edges, span, listed // 2, most_sets)
-        words = 2 * fa.num_states + 3 * len(edges) + len(pool) + _SET_BYTES // 4
+        sets = common_sets(index.first, index.label, span, listed // 2, most_sets)
+        num_edges = len(index.label)
+        words = 2 * fa.num_states + EDGE_WORDS * num_edges + len(pool) + _SET_BYTES // 4
         if words > _MOST_WORDS:
             raise AutomatonTooLargeError(
-                f"the masks of {fa.num_states:,} states, {len(edges):,} edges and "
+                f"the masks of {fa.num_states:,} states, {num_edges:,} edges and "
                 f"{fa.labels.num_labels:,} labels would take more than {_MOST_WORDS:,} words; "
                 f"reduce the automaton, or make the constraint smaller"
             )
-        self._rows = mask_rows(first, edges, span, pool, number, sets[0], sets[1], self.num_words)
-        self._moves = (first, edges, label_class, token_class)
-        self._start = tuple(np.flatnonzero(fa.initial_mask & (self.distance >= 0)).tolist())
+        number, set_first, set_pool = sets
+        self._rows = mask_rows(
+            index.first,
+            distance[index.target] + 1,
+            index.target,
+            index.label,
+            span,
+            pool,
+            number,
+            set_first,
+            set_pool,
+            self.num_words,
+        )
+        self._labels = (label_class, token_class)
+        self._start = tuple(np.flatnonzero(fa.initial_mask & (distance < NEVER)).tolist())
 
     _tables: ClassVar[WeakKeyDictionary[FiniteAutomaton, MaskTable]] = WeakKeyDictionary()
 
@@ -120,8 +129,7 @@ class MaskTable(PrefixMasks):
     @property
     def nbytes(self) -> int:
         """The memory of the arrays that the automaton does not have itself."""
-        arrays = (self.distance, self._rows, *self._moves[:2])
-        return sum(int(array.nbytes) for array in arrays)
+        return int(self._rows.nbytes)
 
     def start(self) -> tuple[int, ...]:
         """The states before the first token; none if the language is empty."""
@@ -131,21 +139,21 @@ class MaskTable(PrefixMasks):
         """The states after one more token; none if it was not allowed."""
         members = states if type(states) is tuple else plain_states(states)
         if len(members) == 1:
-            found = step(members[0], int(token), *self._moves)
+            found = step(members[0], int(token), self._rows, *self._labels)
             if found >= 0:
                 return (found,)
             if found == NONE:
                 return ()
         if members and not 0 <= min(members) <= max(members) < self.num_states:
             raise self._wrong_states(members)
-        if not 0 <= token < self.vocab_size:
-            return ()
-        return tuple(steps(np.array(members, dtype=np.int64), int(token), *self._moves).tolist())
+        self._check_token(token)
+        found = steps(np.array(members, dtype=np.int64), int(token), self._rows, *self._labels)
+        return tuple(found.tolist())
 
     def _threshold(self, members: tuple[int, ...], budget: int) -> int:
         result = 0
         for state in members:
-            reached = reached_budget(state, budget, *self._moves[:2])
+            reached = reached_budget(state, budget, self._rows)
             if reached < 0:
                 raise self._wrong_states(members)
             result = max(result, reached)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
-from pcgcd.automata.kernels.walks import Nodes
+from pcgcd.automata.kernels.tries import Nodes, build_trie
 
 __all__ = ["Trie"]
 
@@ -62,7 +61,7 @@ class Trie:
         flat = np.frombuffer(b"".join(texts), dtype=np.uint8)
         offset = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in texts], out=offset[1:])
-        byte, depth, end, first_rank, below = _build(flat, offset)
+        byte, depth, end, first_rank, below = build_trie(flat, offset)
         token = np.array([token_ids[i] for i in order], dtype=np.int64)
         for array in (byte, depth, end, first_rank, below, token):
             array.flags.writeable = False
@@ -75,49 +74,3 @@ class Trie:
 
     def __repr__(self) -> str:
         return f"Trie({self.num_nodes} nodes, {len(self.token)} tokens)"
-
-
-@compiled
-def _build(flat: Any, offset: Any) -> Any:
-    """The arrays of a trie from sorted byte strings, one after the other in ``flat``."""
-    count = len(offset) - 1
-    shared = np.zeros(count, dtype=np.int64)
-    num_nodes, longest = 1, 0
-    for i in range(count):
-        length = offset[i + 1] - offset[i]
-        longest = max(longest, length)
-        if i > 0:
-            limit = min(length, offset[i] - offset[i - 1])
-            while shared[i] < limit and (
-                flat[offset[i] + shared[i]] == flat[offset[i - 1] + shared[i]]
-            ):
-                shared[i] += 1
-        num_nodes += length - shared[i]
-    byte = np.zeros(num_nodes, dtype=np.uint8)
-    depth = np.zeros(num_nodes, dtype=np.int32)
-    end = np.zeros(num_nodes, dtype=np.int32)
-    parent = np.zeros(num_nodes, dtype=np.int32)
-    first_rank = np.zeros(num_nodes + 1, dtype=np.int32)
-    below = np.zeros((num_nodes, 4), dtype=np.uint64)
-    path = np.zeros(longest + 1, dtype=np.int32)
-    node, previous = 1, 0
-    for i in range(count):
-        for d in range(shared[i] + 1, previous + 1):
-            end[path[d]] = node
-        previous = offset[i + 1] - offset[i]
-        for d in range(shared[i], previous):
-            byte[node] = flat[offset[i] + d]
-            depth[node] = d + 1
-            parent[node] = path[d]
-            first_rank[node] = i
-            path[d + 1] = node
-            node += 1
-    for d in range(previous + 1):
-        end[path[d]] = node
-    first_rank[num_nodes] = count
-    for node in range(num_nodes - 1, 0, -1):
-        up, value = parent[node], byte[node]
-        below[up, value >> 6] |= np.uint64(1) << np.uint64(value & 63)
-        for w in range(4):
-            below[up, w] |= below[node, w]
-    return byte, depth, end, first_rank, below

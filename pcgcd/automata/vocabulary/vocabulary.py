@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pcgcd.automata.kernels.templates import TemplateStore
+from pcgcd.automata.vocabulary.template_store import TemplateStore
 from pcgcd.automata.vocabulary.token_bytes import eos_ids_of, read_tokenizer
 from pcgcd.automata.vocabulary.trie import Trie
+from pcgcd.basics.numbers import is_whole_number
 from pcgcd.circuits.tables import table_html
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
@@ -89,7 +90,7 @@ class Vocabulary:
             )
         tokens = tuple(token_bytes)
         size = len(tokens) if logits_size is None else logits_size
-        if not isinstance(size, int | np.integer):
+        if not is_whole_number(size):
             raise InvalidParameterError(
                 f"logits_size must be a whole number, but {type(size).__name__} was given"
             )
@@ -269,7 +270,7 @@ class Vocabulary:
 def _ids(ids: int | Iterable[int]) -> tuple[int, ...]:
     values: Sequence[int] = list(ids) if isinstance(ids, Iterable) else [ids]
     for value in values:
-        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        if not is_whole_number(value):
             raise InvalidParameterError(
                 f"token ids must be whole numbers, but {value!r:.60} was given"
             )

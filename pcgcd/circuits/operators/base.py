@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +14,9 @@ from torch import Tensor
 from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.semirings import LINEAR, Linear, Semiring, Value
 from pcgcd.errors import CircuitTooLargeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["PLAIN", "Operator"]
 
@@ -37,9 +42,11 @@ PLAIN: Any = _Plain()
 class Operator(Frozen, ABC):
     """A non-negative matrix that is applied, never written out.
 
-    A new operator needs three methods: :attr:`shape`, :meth:`matvec` and :meth:`rmatvec`, written
-    with the semiring's operations; :meth:`to` besides, if it holds tensors. The other methods
-    have defaults that may be overridden for speed. :class:`pcgcd.testing.OperatorLaws` checks it.
+    A new operator needs three members: :attr:`shape`, :meth:`matvec` and :meth:`rmatvec`, written
+    with the semiring's operations (by default ``PLAIN``, those of ordinary numbers). Its type, its
+    device, its gradient and :meth:`to` follow from the tensors and operators among its attributes
+    (also inside tuples, lists and dicts). The other methods have defaults that may be overridden
+    for speed. :class:`pcgcd.testing.OperatorLaws` checks it.
     """
 
     # -- to be implemented --------------------------------------------------------------------
@@ -57,45 +64,82 @@ class Operator(Frozen, ABC):
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
         """``y[..., j] = sum_i W[i, j] x[..., i]``: (..., rows) to (..., columns)."""
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Operator:
-        """The same operator with its tensors elsewhere, or in another floating type."""
-        return self
+    # -- what follows from the attributes -----------------------------------------------------
 
-    # -- what the tensors are -----------------------------------------------------------------
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that this operator holds itself, not its parts."""
+        return tuple(held for held in self._held if isinstance(held, Tensor))
 
     @property
     def parts(self) -> tuple[Operator, ...]:
         """The operators that this one is made of."""
-        return ()
+        return tuple(held for held in self._held if isinstance(held, Operator))
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """The floating type of the weights; None when all weights are zero or one."""
-        result: torch.dtype | None = None
-        for part in self.parts:
-            if part.dtype is not None:
-                result = part.dtype if result is None else torch.promote_types(result, part.dtype)
-        return result
+        """The floating type of the weights; None where there is none, as with zeros and ones."""
+        found = [tensor.dtype for tensor in self.tensors if tensor.is_floating_point()]
+        found += [part.dtype for part in self.parts if part.dtype is not None]
+        return reduce(torch.promote_types, found) if found else None
 
     @property
     def device(self) -> torch.device | None:
         """Where the tensors are; None when there are none."""
-        return next((part.device for part in self.parts if part.device is not None), None)
+        return next((held.device for held in self._held if held.device is not None), None)
 
     @property
     def requires_grad(self) -> bool:
         """Whether some weight wants a gradient."""
-        return any(part.requires_grad for part in self.parts)
+        return any(held.requires_grad for held in self._held)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
+        """The same operator with its tensors elsewhere, or in another floating type."""
+
+        def move(held: Tensor | Operator) -> Tensor | Operator:
+            if isinstance(held, Operator) or held.is_floating_point():
+                return held.to(device=device, dtype=dtype)
+            return held.to(device=device)
+
+        if not self._held:
+            return self
+        moved = object.__new__(type(self))
+        for name, value in self._attributes():
+            moved.__dict__[name] = _mapped(value, move)
+        return moved
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse a second value; see :class:`Frozen`."""
+        super().__setattr__(name, value)
+        self.__dict__.pop("_held", None)
+
+    @cached_property
+    def _held(self) -> tuple[Tensor | Operator, ...]:
+        found: list[Tensor | Operator] = []
+
+        def note(held: Tensor | Operator) -> Tensor | Operator:
+            found.append(held)
+            return held
+
+        for _, value in self._attributes():
+            _mapped(value, note)
+        return tuple(found)
+
+    def _attributes(self) -> Iterator[tuple[str, Any]]:
+        """The attributes that were set; what was computed from them and cached is left out."""
+        for name, value in vars(self).items():
+            if not isinstance(getattr(type(self), name, None), cached_property):
+                yield name, value
+
+    # -- with defaults ------------------------------------------------------------------------
 
     @property
     def cost(self) -> int:
         """Multiplications of one ``matvec``; used to choose the cheapest order."""
         rows, columns = self.shape
         return rows * columns
-
-    # -- with defaults ------------------------------------------------------------------------
 
     @property
     def factors(self) -> tuple[Operator, ...]:
@@ -143,3 +187,15 @@ class Operator(Frozen, ABC):
     @staticmethod
     def _unit_vectors(index: Tensor, size: int, semiring: Semiring[Value]) -> Value:
         return semiring.lift(torch.nn.functional.one_hot(index, size))
+
+
+def _mapped(value: Any, function: Callable[[Tensor | Operator], Any]) -> Any:
+    """The value with each tensor and operator in it replaced, containers opened up."""
+    if isinstance(value, Tensor | Operator):
+        return function(value)
+    if isinstance(value, dict):
+        return {key: _mapped(item, function) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        items = [_mapped(item, function) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from pcgcd.circuits.operators.base import PLAIN
-from pcgcd.circuits.operators.weighted import Weighted
+from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
 __all__ = ["BlockSparse"]
 
 
-class BlockSparse(Weighted):
+class BlockSparse(Operator):
     """Block k, of shape (r, c), stands at block row ``row[k]`` and block column ``column[k]``."""
 
     def __init__(
@@ -63,14 +61,3 @@ class BlockSparse(Weighted):
         message = semiring.swap(semiring.matmul(message, blocks))  # (..., r, K)
         message = semiring.scatter(message, target, self.num_blocks[axis])
         return semiring.flatten(semiring.swap(message))
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> BlockSparse:
-        """See :class:`Operator`."""
-        return BlockSparse(
-            self.row.to(device),
-            self.column.to(device),
-            self._moved(device, dtype),
-            self.num_blocks,
-        )

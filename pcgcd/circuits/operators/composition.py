@@ -13,7 +13,7 @@ from pcgcd.circuits.operators.diagonal import Identity
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Composition", "compose"]
+__all__ = ["Composition", "compose", "split_selection"]
 
 
 class Composition(Operator):
@@ -35,11 +35,6 @@ class Composition(Operator):
     def shape(self) -> tuple[int, int]:
         """See :class:`Operator`."""
         return self.operators[0].shape[0], self.operators[-1].shape[1]
-
-    @property
-    def parts(self) -> tuple[Operator, ...]:
-        """See :class:`Operator`."""
-        return self.operators
 
     @property
     def factors(self) -> tuple[Operator, ...]:
@@ -90,12 +85,6 @@ class Composition(Operator):
             selected = operator.selection(selected)
         return selected
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Composition:
-        """See :class:`Operator`."""
-        return Composition(*(operator.to(device, dtype) for operator in self.operators))
-
     def __repr__(self) -> str:
         return " @ ".join(repr(operator) for operator in self.operators)
 
@@ -110,3 +99,12 @@ def compose(*operators: Operator) -> Operator:
     if len(kept) > 1:
         return Composition(*kept)
     return kept[0] if kept else operators[0]
+
+
+def split_selection(operator: Operator) -> tuple[Operator, Operator]:
+    """Write an operator as (selection of rows) @ core, so that repeated rows are stored once."""
+    probe = torch.zeros(1, dtype=torch.long, device=operator.device)
+    factors = operator.factors
+    if len(factors) > 1 and factors[0].selection(probe) is not None:
+        return factors[0], compose(*factors[1:])
+    return Identity(operator.shape[0]), operator

@@ -7,15 +7,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.operators.base import PLAIN
-from pcgcd.circuits.operators.weighted import Weighted
+from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
 __all__ = ["Dense"]
 
 
-class Dense(Weighted):
+class Dense(Operator):
     """A dense matrix of non-negative weights (or booleans).
 
     >>> Dense(torch.tensor([[1.0, 2.0], [3.0, 4.0]])).matvec(torch.tensor([1.0, 10.0]))
@@ -60,9 +59,3 @@ class Dense(Weighted):
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
         """See :class:`Operator`."""
         return semiring.lift(self.weights.index_select(1, index).mT)
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Dense:
-        """See :class:`Operator`."""
-        return Dense(self._moved(device, dtype))

@@ -1,4 +1,4 @@
-"""Diagonal operators, the identity among them."""
+"""Diagonal operators: the identity, its multiples, and those with a weight for each unit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from pcgcd.circuits.operators.base import PLAIN, Operator
-from pcgcd.circuits.operators.weighted import Weighted
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Diagonal", "Identity"]
+__all__ = ["Diagonal", "Identity", "Multiple"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +43,37 @@ class Identity(Operator):
         return rows
 
 
-class Diagonal(Weighted):
+@dataclass(frozen=True, repr=False)
+class Multiple(Operator):
+    """A number times the identity on ``size`` units, in the type of what it is applied to."""
+
+    weight: float
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """See :class:`Operator`."""
+        return self.size, self.size
+
+    @property
+    def cost(self) -> int:
+        """See :class:`Operator`."""
+        return self.size
+
+    def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
+        """See :class:`Operator`."""
+        # A tensor without axes multiplies numbers of any type on any device.
+        return semiring.mul(x, semiring.lift(torch.tensor(self.weight, dtype=torch.float64)))
+
+    def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
+        """See :class:`Operator`."""
+        return self.matvec(x, semiring)
+
+    def __repr__(self) -> str:
+        return f"{self.weight:g}"
+
+
+class Diagonal(Operator):
     """A diagonal of non-negative weights (or booleans)."""
 
     def __init__(self, weights: Tensor) -> None:
@@ -72,9 +101,3 @@ class Diagonal(Weighted):
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
         """See :class:`Operator`."""
         return self.matvec(x, semiring)
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Diagonal:
-        """See :class:`Operator`."""
-        return Diagonal(self._moved(device, dtype))

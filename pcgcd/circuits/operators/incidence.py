@@ -51,11 +51,6 @@ class Incidence(Operator):
         return self._shape
 
     @property
-    def device(self) -> torch.device:
-        """See :class:`Operator`."""
-        return self.row.device
-
-    @property
     def cost(self) -> int:
         """See :class:`Operator`."""
         return len(self.row)
@@ -75,9 +70,3 @@ class Incidence(Operator):
     def selection(self, rows: Tensor) -> Tensor | None:
         """See :class:`Operator`."""
         return self.column[rows] if self._gathers else None
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Incidence:
-        """See :class:`Operator`."""
-        return Incidence(self.row.to(device), self.column.to(device), self.shape)

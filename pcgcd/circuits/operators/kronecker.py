@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from pcgcd.circuits.operators.base import PLAIN, Operator
@@ -72,11 +71,6 @@ class Kronecker(Operator):
         )
 
     @property
-    def parts(self) -> tuple[Operator, ...]:
-        """See :class:`Operator`."""
-        return self.left, self.right
-
-    @property
     def cost(self) -> int:
         """See :class:`Operator`."""
         return self._plan[0]
@@ -127,12 +121,6 @@ class Kronecker(Operator):
         size = self.right.shape[0]
         left, right = self.left.selection(rows // size), self.right.selection(rows % size)
         return None if left is None or right is None else left * self.right.shape[1] + right
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Kronecker:
-        """See :class:`Operator`."""
-        return Kronecker(self.left.to(device, dtype), self.right.to(device, dtype))
 
     def __repr__(self) -> str:
         return f"({self.left!r} ⊗ {self.right!r})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from pcgcd.circuits.operators.base import PLAIN, Operator
@@ -40,11 +39,6 @@ class LabelSets(Operator):
         return self.label_class.shape[0], self.token_class.shape[0]
 
     @property
-    def device(self) -> torch.device:
-        """See :class:`Operator`."""
-        return self.token_class.device
-
-    @property
     def cost(self) -> int:
         """See :class:`Operator`."""
         return self.label_class.numel() + self.token_class.numel()
@@ -65,9 +59,3 @@ class LabelSets(Operator):
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
         """See :class:`Operator`."""
         return semiring.lift(self.label_class[:, self.token_class[index]].mT)
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> LabelSets:
-        """See :class:`Operator`."""
-        return LabelSets(self.label_class.to(device), self.token_class.to(device))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from pcgcd.circuits.operators.base import PLAIN, Operator
@@ -44,22 +43,6 @@ class Monarch(Operator):
         return size, size
 
     @property
-    def dtype(self) -> torch.dtype | None:
-        """See :class:`Operator`."""
-        dtype = torch.promote_types(self.left.dtype, self.right.dtype)
-        return dtype if dtype.is_floating_point else None
-
-    @property
-    def device(self) -> torch.device:
-        """See :class:`Operator`."""
-        return self.left.device
-
-    @property
-    def requires_grad(self) -> bool:
-        """See :class:`Operator`."""
-        return self.left.requires_grad or self.right.requires_grad
-
-    @property
     def cost(self) -> int:
         """See :class:`Operator`."""
         return self.left.numel() + self.right.numel()
@@ -93,11 +76,3 @@ class Monarch(Operator):
         left = semiring.lift(self.left[:, :, l].permute(2, 0, 1))  # (n, i, j)
         right = semiring.lift(self.right[l, :, k].unsqueeze(-1))  # (n, i, 1)
         return semiring.flatten(semiring.mul(left, right))
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Monarch:
-        """See :class:`Operator`."""
-        dtype = dtype if self.dtype is not None else None
-        left = self.left.to(device=device, dtype=dtype)
-        return Monarch(left, self.right.to(device=device, dtype=dtype))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pcgcd.circuits.operators.base import PLAIN, Operator
-from pcgcd.circuits.operators.composition import compose
-from pcgcd.circuits.operators.diagonal import Identity
+from pcgcd.circuits.operators.composition import compose, split_selection
 from pcgcd.circuits.operators.kronecker import kronecker
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import VocabularyMismatchError
@@ -40,7 +40,6 @@ class RowwiseKronecker(Operator):
         outer_right = right.shape[0] * (tokens + left.cost)
         self._left_is_outer = outer_left <= outer_right
         self._cost = min(outer_left, outer_right)
-        self._totals: dict[Semiring[Any], Any] = {}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -48,14 +47,13 @@ class RowwiseKronecker(Operator):
         return self.left.shape[0] * self.right.shape[0], self.left.shape[1]
 
     @property
-    def parts(self) -> tuple[Operator, ...]:
-        """See :class:`Operator`."""
-        return self.left, self.right
-
-    @property
     def cost(self) -> int:
         """See :class:`Operator`."""
         return self._cost
+
+    @cached_property
+    def _totals(self) -> dict[Semiring[Any], Any]:
+        return {}
 
     def _outer_rows(self, batch: int) -> Iterator[Tensor]:
         """Row indices of the outer side, in chunks that fit into memory beside the batch."""
@@ -114,12 +112,6 @@ class RowwiseKronecker(Operator):
             self.left.columns(index, semiring), self.right.columns(index, semiring)
         )
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> RowwiseKronecker:
-        """See :class:`Operator`."""
-        return RowwiseKronecker(self.left.to(device, dtype), self.right.to(device, dtype))
-
     def __repr__(self) -> str:
         return f"({self.left!r} ⊗_row {self.right!r})"
 
@@ -131,22 +123,13 @@ def _size(shape: tuple[int, ...] | list[int]) -> int:
     return size
 
 
-def _split_selection(operator: Operator) -> tuple[Operator, Operator]:
-    """Write an emission as (selection of rows) @ core, so that repeated rows are stored once."""
-    probe = torch.zeros(1, dtype=torch.long, device=operator.device)
-    factors = operator.factors
-    if len(factors) > 1 and factors[0].selection(probe) is not None:
-        return factors[0], compose(*factors[1:])
-    return Identity(operator.shape[0]), operator
-
-
 def rowwise_kronecker(left: Operator, right: Operator) -> Operator:
     """The row-wise Kronecker product, with the selections of both sides pulled out in front.
 
     ``(G_a M_a) ⊗_row (G_b M_b) = (G_a ⊗ G_b)(M_a ⊗_row M_b)``: an automaton's E edges share few
     labels, so the expensive part is of size H x L, not H x E.
     """
-    left_selection, left_core = _split_selection(left)
-    right_selection, right_core = _split_selection(right)
+    left_selection, left_core = split_selection(left)
+    right_selection, right_core = split_selection(right)
     core = RowwiseKronecker(left_core, right_core)
     return compose(kronecker(left_selection, right_selection), core)

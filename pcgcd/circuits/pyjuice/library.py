@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pcgcd.errors import MissingDependencyError
+from pcgcd.basics.packages import package
 
 __all__ = ["bottom_up", "load_pyjuice"]
 
@@ -16,14 +16,7 @@ def load_pyjuice() -> Any:
     Raises:
         MissingDependencyError: It is not installed, or something that it needs is not.
     """
-    try:
-        import pyjuice
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"the bridge needs pyjuice, but importing it failed ({error}); install it with "
-            "'pip install pyjuice' (it needs triton, which has wheels for Linux only)"
-        ) from error
-    return pyjuice
+    return package("pyjuice", "the bridge (on Linux, where triton has wheels)")
 
 
 def bottom_up(root: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from pcgcd.circuits.algebra import FamilyMixture
 from pcgcd.circuits.base import CircuitLike
 from pcgcd.circuits.chain import ChainProduct
+from pcgcd.circuits.chain_mixture import ChainMixture
 from pcgcd.circuits.circuit import Circuit
 from pcgcd.circuits.layers import InputLayer, Layer
 from pcgcd.circuits.pyjuice.blocks import Term
@@ -103,7 +104,7 @@ def _automata_first(circuit: CircuitLike) -> CircuitLike:
         factors = sorted(circuit.factors, key=lambda f: f.operators.transition.dtype is not None)
         ordered: CircuitLike = reduce(ChainProduct, factors)
         return ordered
-    if isinstance(circuit, FamilyMixture):
+    if isinstance(circuit, ChainMixture | FamilyMixture):
         return FamilyMixture([_automata_first(o) for o in circuit.operands], circuit.weights)
     if isinstance(circuit, Circuit) and circuit.family is not None:
         return _automata_first(circuit.family).unroll(circuit.num_variables)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
+from pcgcd.circuits.layers import InputLayer, Layer
 from pcgcd.circuits.queries.evidence import MISSING, Evidence, read_evidence
 from pcgcd.circuits.queries.passes import upward
 from pcgcd.circuits.queries.requirements import no_mass, require_tractable
 from pcgcd.circuits.semirings import MAXIMUM, REAL, Scaled, Semiring, Value
-from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError, StructuralPropertyError
+from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
@@ -38,8 +38,8 @@ def _walk(
 ) -> _Trace:
     """One walk from the root for each entry of ``rows`` (a row of the evidence).
 
-    ``choose`` picks an index along the last axis of an array of weights. At a sum it picks one
-    child unit, at a product it follows all children, at an input it picks a missing token.
+    ``choose`` picks an index along the last axis of an array of weights: at an inner layer one of
+    its terms (see :meth:`Layer.trace`), at an input a missing token.
     """
     device = evidence.tokens.device
     tokens = evidence.tokens[rows].clone()
@@ -66,27 +66,22 @@ def _walk(
             free, free_unit = walks[missing], unit[missing]
             for part, part_unit in _chunks(free, free_unit, width=layer.num_tokens):
                 tokens[part, column] = choose(layer.emission.rows(part_unit, semiring))
-        elif isinstance(layer, ProductLayer):
-            for child in layer.children:
-                visit(child, unit, walks)
-        elif isinstance(layer, SumLayer):
-            sizes = [child.num_units for child in layer.children]
-            for part, part_unit in _chunks(walks, unit, width=sum(sizes)):
-                terms = [
-                    semiring.mul(
-                        w.rows(part_unit, semiring), _rows(values[child], rows[part], semiring)
-                    )
-                    for w, child in zip(layer.weights, layer.children)
-                ]
-                index = choose(semiring.concat(terms) if len(terms) > 1 else terms[0])
-                for child, size in zip(layer.children, sizes):
-                    here = (index >= 0) & (index < size)
-                    visit(child, index[here], part[here])
-                    index = index - size
-        else:
-            raise StructuralPropertyError(
-                f"sampling and best paths know input, product and sum layers, not {layer!r}"
-            )
+            continue
+        width = sum(child.num_units for child in layer.children)
+        for part, part_unit in _chunks(walks, unit, width):
+            below = [
+                _rows(values[child], rows[part], semiring) if layer.trace_needs_values else None
+                for child in layer.children
+            ]
+            chosen = layer.trace(part_unit, below, semiring, choose)
+            if len(chosen) != len(layer.children):
+                raise InvalidParameterError(
+                    f"{type(layer).__name__}.trace must return the units of each of the "
+                    f"{len(layer.children)} children, but returned {len(chosen)}"
+                )
+            for child, child_unit in zip(layer.children, chosen):
+                here = child_unit >= 0
+                visit(child, child_unit[here], part[here])
     return _Trace(tokens, units)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from pcgcd.circuits.semirings.tensors import TensorSemiring, contract
+from pcgcd.circuits.semirings.tensors import TensorSemiring, add_up, add_up_at, contract
 
 __all__ = ["Linear"]
 
@@ -33,7 +33,7 @@ class Linear(TensorSemiring):
 
     def sum(self, x: Tensor) -> Tensor:
         """See :class:`Semiring`."""
-        return x.sum(-1)
+        return add_up(x)
 
     def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
         """See :class:`Semiring`."""
@@ -41,7 +41,7 @@ class Linear(TensorSemiring):
 
     def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
         """See :class:`Semiring`."""
-        return x.new_zeros((*x.shape[:-1], size)).index_add(-1, index, x)
+        return add_up_at(x, index, size)
 
 
 def safe_log(x: Tensor) -> Tensor:

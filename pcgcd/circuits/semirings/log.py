@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pcgcd.circuits.semirings.linear import safe_log
 from pcgcd.circuits.semirings.rescue import entry_chunks, lost_entries
-from pcgcd.circuits.semirings.tensors import TensorSemiring, contract
+from pcgcd.circuits.semirings.tensors import TensorSemiring, add_up, add_up_at, contract
 
 __all__ = ["Log", "LogSpace"]
 
@@ -43,7 +43,7 @@ class Log(LogSpace):
     def sum(self, x: Tensor) -> Tensor:
         """See :class:`Semiring`."""
         shift = _finite(x.amax(-1, keepdim=True))
-        return safe_log((x - shift).exp().sum(-1)) + shift.squeeze(-1)
+        return safe_log(add_up((x - shift).exp())) + shift.squeeze(-1)
 
     def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
         """See :class:`Semiring`."""
@@ -67,5 +67,4 @@ class Log(LogSpace):
         shift = x.detach().new_full((*x.shape[:-1], size), float("-inf"))
         shift = _finite(shift.scatter_reduce(-1, index.expand(x.shape), x.detach(), "amax"))
         plain = (x - shift.index_select(-1, index)).exp()
-        total = x.new_zeros(shift.shape).index_add(-1, index, plain)
-        return safe_log(total) + shift
+        return safe_log(add_up_at(plain, index, size)) + shift

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import normalised
 from pcgcd.circuits.semirings.base import Semiring
 from pcgcd.circuits.semirings.linear import safe_log
 from pcgcd.circuits.semirings.rescue import entry_chunks, lost_entries
-from pcgcd.circuits.semirings.tensors import broadcast_concat, contract
+from pcgcd.circuits.semirings.tensors import add_up, add_up_at, broadcast_concat, contract
 
 __all__ = ["Real", "Scaled"]
 
@@ -65,7 +66,8 @@ class Real(Semiring[Scaled]):
 
     def to_log(self, x: Scaled) -> Tensor:
         """See :class:`Semiring`."""
-        return safe_log(x.mantissa) + x.exponent.to(x.mantissa.dtype) * _LOG_2
+        log = safe_log(x.mantissa.double()) + x.exponent.double() * _LOG_2
+        return log.to(x.mantissa.dtype)
 
     def div(self, x: Scaled, y: Scaled) -> Scaled:
         """Element-wise quotient; the divisor must not be zero."""
@@ -73,8 +75,7 @@ class Real(Semiring[Scaled]):
 
     def normalised(self, x: Scaled) -> Tensor:
         """Each row of the last axis divided by its sum, as plain numbers (zero rows stay zero)."""
-        plain = _shifted(x, x.exponent.amax(-1, keepdim=True))
-        return plain / plain.sum(-1, keepdim=True).clamp(min=torch.finfo(plain.dtype).tiny)
+        return normalised(_shifted(x, x.exponent.amax(-1, keepdim=True)))
 
     def mul(self, x: Scaled, y: Scaled) -> Scaled:
         """See :class:`Semiring`."""
@@ -88,7 +89,7 @@ class Real(Semiring[Scaled]):
     def sum(self, x: Scaled) -> Scaled:
         """See :class:`Semiring`."""
         shift = x.exponent.amax(-1, keepdim=True)
-        return _normalise(_shifted(x, shift).sum(-1), shift.squeeze(-1))
+        return _normalise(add_up(_shifted(x, shift)), shift.squeeze(-1))
 
     def matmul(self, x: Scaled, weights: Tensor, positive: bool = False) -> Scaled:
         """See :class:`Semiring`."""
@@ -123,8 +124,7 @@ class Real(Semiring[Scaled]):
         shift = x.exponent.new_full((*batch, size), _ZERO_EXPONENT)
         shift = shift.scatter_reduce(-1, index.expand(x.exponent.shape), x.exponent, "amax")
         plain = _shifted(x, shift.index_select(-1, index))
-        total = plain.new_zeros((*batch, size)).index_add(-1, index, plain)
-        return _normalise(total, shift)
+        return _normalise(add_up_at(plain, index, size), shift)
 
     def take_rows(self, x: Scaled, index: Tensor) -> Scaled:
         """See :class:`Semiring`."""

@@ -9,14 +9,35 @@ from torch import Tensor
 
 from pcgcd.circuits.semirings.base import Semiring
 
-__all__ = ["TensorSemiring", "broadcast_concat", "contract"]
+__all__ = ["TensorSemiring", "add_up", "add_up_at", "broadcast_concat", "contract"]
+
+
+# Sums over a vocabulary lose digits in single precision: past this many terms, partial sums are
+# added up in double precision.
+_MANY = 512
 
 
 def contract(x: Tensor, weights: Tensor) -> Tensor:
     """The real product of :meth:`Semiring.matmul`, for (I, J) or (B, I, J) weights."""
-    if weights.dim() == 2:
+    if weights.dim() == 3:
+        return torch.einsum("...bj,bij->...bi", x, weights)
+    if x.shape[-1] <= _MANY or x.dtype == torch.float64:
         return x @ weights.mT
-    return torch.einsum("...bj,bij->...bi", x, weights)
+    total = x.new_zeros((), dtype=torch.float64)
+    for row, columns in zip(x.split(_MANY, -1), weights.split(_MANY, -1)):
+        total = total + (row @ columns.mT).double()
+    return total.to(x.dtype)
+
+
+def add_up(x: Tensor) -> Tensor:
+    """The sum over the last axis, in double precision on the way."""
+    return x.sum(-1, dtype=torch.float64).to(x.dtype)
+
+
+def add_up_at(x: Tensor, index: Tensor, size: int) -> Tensor:
+    """The sums of :meth:`Semiring.scatter` of real numbers, in double precision on the way."""
+    total = x.new_zeros((*x.shape[:-1], size), dtype=torch.float64)
+    return total.index_add(-1, index, x.double()).to(x.dtype)
 
 
 def broadcast_concat(parts: Sequence[Tensor]) -> Tensor:

@@ -14,8 +14,8 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.checks import check_whole_number
 from pcgcd.constraints.grammar.parser import (
     Alternatives,
     Grammar,

@@ -8,7 +8,6 @@ spellings of its members. Strings of Python differ in their quotes and in the lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,9 +21,10 @@ from pcgcd.automata.expressions import (
 )
 from pcgcd.automata.expressions.utf8 import (
     MAX_CODE_POINT,
+    Ranges,
     character_set,
     complement_ranges,
-    normalise_ranges,
+    intersect_ranges,
 )
 
 __all__ = [
@@ -32,14 +32,10 @@ __all__ = [
     "JSON",
     "PYTHON",
     "Notation",
-    "Ranges",
     "hexadecimal",
-    "overlap",
     "spell_set",
     "spell_text",
 ]
-
-Ranges = tuple[tuple[int, int], ...]
 
 ALL_CHARACTERS: Ranges = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 
@@ -66,35 +62,23 @@ class Notation:
     def raw(self) -> Ranges:
         """What may stand for itself."""
         escaped = [(0, 0x1F), (ord(self.quote), ord(self.quote)), (0x5C, 0x5C)]
-        return tuple(complement_ranges(escaped))
+        return complement_ranges(escaped)
 
 
 JSON = Notation('"', True)
 PYTHON = (Notation('"', False), Notation("'", False))
 
 
-def overlap(first: Iterable[tuple[int, int]], second: Iterable[tuple[int, int]]) -> Ranges:
-    """The code points that are in both.
-
-    >>> overlap(((0, 9),), ((5, 20),))
-    ((5, 9),)
-    """
-    other = list(second)
-    return tuple(
-        normalise_ranges((max(a, c), min(b, d)) for a, b in first for c, d in other if a <= d)
-    )
-
-
 @lru_cache(maxsize=8192)
 def spell_set(ranges: Ranges, notation: Notation = JSON) -> Expression:
     """One character of the ranges, as it may stand in a string."""
-    options = [character_set(overlap(ranges, notation.raw))]
+    options = [character_set(intersect_ranges(ranges, notation.raw))]
     for code, letter in notation.short.items():
         if any(a <= code <= b for a, b in ranges):
             options.append(literal("\\" + letter))
     narrow = ((0, 0x1F), (0x80, 0xD7FF), (0xE000, 0xFFFF))
-    options += [_escaped(a, b) for a, b in overlap(ranges, narrow)]
-    astral = overlap(ranges, ((0x10000, MAX_CODE_POINT),))
+    options += [_escaped(a, b) for a, b in intersect_ranges(ranges, narrow)]
+    astral = intersect_ranges(ranges, ((0x10000, MAX_CODE_POINT),))
     if notation.is_json:
         options += _surrogate_pairs(astral)
     else:

@@ -25,7 +25,7 @@ from pcgcd.automata.expressions import (
 )
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, among, both
 from pcgcd.constraints.json_schema.layout import in_order, listing
-from pcgcd.constraints.json_schema.pattern_language import finds
+from pcgcd.constraints.json_schema.patterns import finds
 from pcgcd.constraints.json_schema.specs import ObjectSpec, Rule, StringSpec, Witness
 from pcgcd.constraints.json_schema.strings import string_literal
 from pcgcd.errors import UnsupportedConstraintError

@@ -8,7 +8,7 @@ from typing import Any
 from pcgcd.constraints.json_schema.document import Place
 from pcgcd.constraints.json_schema.formats import EXACT, FORMATS
 from pcgcd.constraints.json_schema.numbers import multiples
-from pcgcd.constraints.json_schema.pattern_language import not_found, searched
+from pcgcd.constraints.json_schema.patterns import not_found, searched
 from pcgcd.constraints.json_schema.specs import Bound, NumberSpec, Spec, StringSpec
 from pcgcd.errors import UnsupportedConstraintError
 

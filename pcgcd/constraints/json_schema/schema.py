@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from pcgcd.automata.expressions import NOTHING, Expression, concatenation
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.json_schema.building import Builder, Style
 from pcgcd.constraints.json_schema.document import Document
@@ -146,11 +147,8 @@ def largest(
         deepen: Whether free values are nested deeper still, where that leaves few states.
     """
     for name, value in zip(limits._fields, limits, strict=True):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (whole and 0 <= value <= 100_000):
-            raise InvalidParameterError(
-                f"{name} must be a whole number that is not negative, but {value!r} was given"
-            )
+        if value is not None:
+            check_whole_number(name, value, most=100_000)
     failure = AutomatonTooLargeError("the schema needs too many states")
     for candidate in _styles(reader.document, style, limits):
         builder = Builder(reader, candidate)

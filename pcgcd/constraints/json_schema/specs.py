@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pcgcd.constraints.json_schema.document import Place
 from pcgcd.constraints.json_schema.formulas import TRUE, Formula, both, json_key
-from pcgcd.constraints.json_schema.pattern_language import finds
+from pcgcd.constraints.json_schema.patterns import finds
 
 __all__ = [
     "KINDS",

@@ -25,7 +25,7 @@ from pcgcd.constraints.json_schema.characters import (
     spell_text,
 )
 from pcgcd.constraints.json_schema.formats import FORMATS
-from pcgcd.constraints.json_schema.pattern_language import finds, not_found, searched
+from pcgcd.constraints.json_schema.patterns import finds, not_found, searched
 from pcgcd.constraints.json_schema.specs import StringSpec
 from pcgcd.errors import UnsupportedConstraintError
 

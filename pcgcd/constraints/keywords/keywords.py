@@ -7,9 +7,9 @@ from itertools import chain
 from math import prod
 from typing import Literal
 
-from pcgcd.automata.expressions import Embedded
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.checks import at_most, check_whole_number, literal_text
+from pcgcd.constraints.checks import at_most, literal_text
 from pcgcd.constraints.keywords.automaton import Requirement, keyword_automaton
 from pcgcd.constraints.keywords.inflection import inflections
 from pcgcd.constraints.keywords.word_trie import WordTrie
@@ -114,7 +114,7 @@ def keywords(
         ascii_only=alphabet == "ascii",
         state_limit=state_limit,
     )
-    return Constraint(Embedded(automaton), f"keywords({', '.join(forms)})")
+    return Constraint.from_automaton(automaton, f"keywords({', '.join(forms)})")
 
 
 def _forms(

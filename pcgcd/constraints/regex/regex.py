@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from pcgcd.automata.expressions import (
-    EMPTY_STRING,
-    Expression,
-    Repeat,
-    concatenation,
-    repeat,
-    union,
-)
-from pcgcd.automata.expressions import (
-    literal as literal_expression,
-)
-from pcgcd.automata.expressions.utf8 import character_set
+from pcgcd.automata.expressions import Expression
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.regex.assertions import assertions_of, settle
-from pcgcd.constraints.regex.automaton import expression_with_assertions
-from pcgcd.constraints.regex.parser import (
-    Assertion,
-    Characters,
-    Choice,
-    Node,
-    Repetition,
-    parse,
-)
+from pcgcd.constraints.regex.lowering import lower
+from pcgcd.constraints.regex.python_syntax import MAX_DEPTH, parse_python
+from pcgcd.constraints.regex.tree import assertions_of
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 __all__ = ["regex", "regex_expression"]
@@ -45,8 +27,8 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
         InvalidParameterError: The pattern is broken, too long or too deeply nested.
         UnsupportedConstraintError: A look-around, back-reference, conditional, atomic group or
             possessive repeat; the message names it and its position.
-        AutomatonTooLargeError: Anchors or word boundaries inside, and more than 20,000 places,
-            100,000 edges or 1,000,000 ways between places once the repeats are written out.
+        AutomatonTooLargeError: Anchors or word boundaries inside, and more than 200,000 states
+            once the repeats are written out.
 
     >>> regex(r"[A-Z]{2,3}-\d+")
     Constraint(regex('[A-Z]{2,3}-\\d+'))
@@ -63,59 +45,16 @@ def regex_expression(pattern: str, flags: int = 0, *, whole_text: bool = True) -
         whole_text: Whether it is the whole text that is matched. A part of a text has unknown
             neighbours, so anchors and word boundaries are refused.
     """
-    tree = parse(pattern, flags)
     try:
+        tree = parse_python(pattern, flags)
         if not whole_text and assertions_of(tree):
             raise UnsupportedConstraintError(
                 f"the pattern {pattern!r} has an anchor or a word boundary, which cannot be "
                 "honoured where it matches a part of the text only; leave it out"
             )
-        tree = settle(tree)
-        if assertions_of(tree):
-            return expression_with_assertions(tree)
-        return _expression(tree)
+        return lower(tree)
     except RecursionError as error:
         raise InvalidParameterError(
-            "the pattern is nested too deeply for the stack that is left; flatten its groups"
+            f"groups can be nested {MAX_DEPTH} deep, less where little is left of the stack, but "
+            "those of the pattern are nested deeper; flatten them"
         ) from error
-
-
-def _expression(node: Node) -> Expression:
-    if isinstance(node, Characters):
-        return character_set(node.ranges)
-    if isinstance(node, Choice):
-        return union(*(_expression(option) for option in node.options))
-    if isinstance(node, Repetition):
-        return repeat(_expression(node.body), node.least, node.most)
-    if isinstance(node, Assertion):
-        raise TypeError("assertions are settled before")
-    parts: list[Expression] = []
-    text: list[str] = []
-    for part in node.parts:
-        if isinstance(part, Characters) and _is_literal(part):
-            text.append(chr(part.ranges[0][0]))
-            continue
-        if text:
-            parts.append(literal_expression("".join(text)))
-            text = []
-        _append(parts, _expression(part))
-    if text:
-        parts.append(literal_expression("".join(text)))
-    return concatenation(*parts) if parts else EMPTY_STRING
-
-
-def _append(parts: list[Expression], part: Expression) -> None:
-    """Add a part; a repeat after another of the same body is one longer repeat."""
-    last = parts[-1] if parts else None
-    if isinstance(last, Repeat) and isinstance(part, Repeat) and last.body == part.body:
-        most = None if last.most is None or part.most is None else last.most + part.most
-        parts[-1] = repeat(last.body, last.least + part.least, most)
-    else:
-        parts.append(part)
-
-
-def _is_literal(node: Characters) -> bool:
-    if len(node.ranges) != 1:
-        return False
-    first, last = node.ranges[0]
-    return first == last and not 0xD800 <= first <= 0xDFFF

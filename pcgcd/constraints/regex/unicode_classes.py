@@ -1,4 +1,4 @@
-r"""Sets of Unicode characters: ``\w``, ``\d``, ``\s``, and case.
+r"""Sets of Unicode characters: ``\w``, ``\d``, ``\s``, general categories, and case.
 
 What a class holds is asked of Python's own :mod:`re`, so that the two cannot disagree.
 """
@@ -6,13 +6,15 @@ What a class holds is asked of Python's own :mod:`re`, so that the two cannot di
 from __future__ import annotations
 
 import re
-from functools import cache
+import unicodedata
+from functools import cache, lru_cache
+from itertools import groupby
 
 import numpy as np
 
 from pcgcd.automata.expressions.utf8 import EVERYTHING, Ranges, normalise_ranges, subtract_ranges
 
-__all__ = ["category", "with_case"]
+__all__ = ["category", "general_category", "with_case"]
 
 _CODE_POINTS = 0x110000
 
@@ -36,6 +38,28 @@ def category(letter: str, ascii_only: bool = False) -> Ranges:
 
 
 @cache
+def general_category(name: str) -> Ranges:
+    """The characters of a general category, or of all whose names begin with a letter.
+
+    >>> general_category("Zl"), general_category("no such category")
+    (((8232, 8232),), ())
+    """
+    members = (run for own, run in _general_categories() if name and own.startswith(name))
+    return normalise_ranges(members)
+
+
+@cache
+def _general_categories() -> list[tuple[str, tuple[int, int]]]:
+    """Runs of characters of the same category."""
+    runs = []
+    last = -1
+    for name, members in groupby(map(unicodedata.category, _all_characters())):
+        first, last = last + 1, last + sum(1 for _ in members)
+        runs.append((name, (first, last)))
+    return runs
+
+
+@cache
 def _cased() -> tuple[str, Ranges]:
     """Every character that has, or is, another case; others are the same in any case."""
     members: set[str] = set()
@@ -51,6 +75,7 @@ def _cased() -> tuple[str, Ranges]:
     return text, normalise_ranges((ord(character), ord(character)) for character in text)
 
 
+@lru_cache(maxsize=4096)
 def with_case(pattern: str, plain: Ranges, ascii_only: bool) -> Ranges:
     """The characters that a one-character pattern matches when case is ignored.
 

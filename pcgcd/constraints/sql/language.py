@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pcgcd.automata.expressions import Embedded
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.checks import check_whole_number
 from pcgcd.constraints.sql.database import Database, aliases_of, read_schema
 from pcgcd.constraints.sql.diagram import Diagram
 from pcgcd.constraints.sql.lexical import Lexicon
@@ -75,4 +74,4 @@ def sql(
     end = query(Lexicon(schema, called, max_spaces), max_depth)(diagram, start)
     automaton = diagram.automaton(start, end)
     tables = ", ".join(schema.tables)
-    return Constraint(Embedded(automaton), f"sql({tables})")
+    return Constraint.from_automaton(automaton, f"sql({tables})")

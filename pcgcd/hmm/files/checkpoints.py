@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,29 +12,21 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from pcgcd.errors import (
-    CheckpointError,
-    InvalidParameterError,
-    MissingDependencyError,
-    VocabularyMismatchError,
-)
+from pcgcd.basics.files import whole_folder, write_text
+from pcgcd.basics.packages import package
+from pcgcd.errors import CheckpointError, InvalidParameterError, VocabularyMismatchError
 from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.files.formats import read_foreign
 from pcgcd.hmm.files.storage import Encoded, decode, dtype_name, encode
-from pcgcd.hmm.files.tensor_files import (
-    checksum,
-    read_tensors,
-    sync_folder,
-    write_tensors,
-    write_whole,
-)
+from pcgcd.hmm.files.tensor_files import checksum, read_tensors, write_tensors
 from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
 __all__ = ["CheckpointInfo", "load_hmm", "read_info", "save_hmm"]
 
 _FORMAT, _VERSION = "pcgcd hmm", 1
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
-_FACTORS = {"dense": ("transition",), "monarch": ("left", "right")}
+_KINDS: dict[str, type[HiddenMarkovModel]] = {"dense": HMM, "monarch": MonarchHMM}
 _SCALES = ("step", "lowest")
 _COPYING = ("rates", "weights")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
@@ -87,7 +77,7 @@ class CheckpointInfo:
 
 
 def save_hmm(
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     folder: str | os.PathLike[str],
     *,
     emission_dtype: torch.dtype | str | None = None,
@@ -114,9 +104,13 @@ def save_hmm(
             f"the model emits {hmm.vocab_size} tokens, but the vocabulary has "
             f"{vocabulary.logits_size}; are they for one language model?"
         )
-    kind = "dense" if isinstance(hmm, HMM) else "monarch"
+    kind = next((name for name, kind in _KINDS.items() if isinstance(hmm, kind)), None)
+    if kind is None:
+        raise InvalidParameterError(
+            f"only an HMM or a MonarchHMM can be saved, but this is a {type(hmm).__name__}"
+        )
     encoded = encode(hmm.emission, dtype_name(emission_dtype, hmm.emission.dtype))
-    tensors = {"initial": hmm.initial, **{name: getattr(hmm, name) for name in _FACTORS[kind]}}
+    tensors = {"initial": hmm.initial, **dict(zip(hmm.factor_names, hmm.transition_factors))}
     stored = {"emission": encoded.tensors["emission"]}
     stored |= {
         f"emission.{name}": encoded.tensors[name] for name in _SCALES if name in encoded.tensors
@@ -144,27 +138,21 @@ def save_hmm(
         text = json.dumps(config, indent=2, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(f"facts must be what JSON can hold: {error}") from error
-    return _write(Path(folder), tensors, text.encode())
+    return _write(Path(folder), tensors, text)
 
 
-def _write(folder: Path, tensors: dict[str, Tensor], config: bytes) -> Path:
-    metadata = {"format": "pt", "checksum": json.loads(config)["checksum"]}
+def _write(folder: Path, tensors: dict[str, Tensor], config: str) -> Path:
+    def write_into(place: Path) -> None:
+        metadata = {"format": "pt", "checksum": json.loads(config)["checksum"]}
+        write_tensors(place / _WEIGHTS, tensors, metadata)
+        write_text(place / _CONFIG, config)
+
     if folder.exists():
         # Until both files are there, the checksums differ, and nobody reads a mixture.
-        write_tensors(folder / _WEIGHTS, tensors, metadata)
-        write_whole(folder / _CONFIG, [config])
+        write_into(folder)
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-    try:
-        temporary.chmod(0o755)
-        write_tensors(temporary / _WEIGHTS, tensors, metadata)
-        write_whole(temporary / _CONFIG, [config])
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    sync_folder(folder.parent)
+    with whole_folder(folder) as temporary:
+        write_into(temporary)
     return folder
 
 
@@ -178,7 +166,7 @@ def load_hmm(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     verify: bool = True,
-) -> HMM | MonarchHMM:
+) -> HiddenMarkovModel:
     """Read a model: ours, Ctrl-G's or a Monarch one, told by the names of the tensors.
 
     Args:
@@ -217,7 +205,7 @@ def read_info(source: str | os.PathLike[str]) -> CheckpointInfo:
 
 def _info(config: Mapping[str, Any]) -> CheckpointInfo:
     try:
-        if config["format"] != _FORMAT or config["kind"] not in _FACTORS:
+        if config["format"] != _FORMAT or config["kind"] not in _KINDS:
             raise ValueError(f"format {config['format']!r}, kind {config.get('kind')!r}")
         if config["version"] > _VERSION:
             raise CheckpointError(
@@ -247,7 +235,7 @@ def _read_own(
     config: Mapping[str, Any],
     dtype: torch.dtype | None,
     verify: bool,
-) -> HMM | MonarchHMM:
+) -> HiddenMarkovModel:
     info = _info(config)
     expected = config.get("checksum")
     if metadata.get("checksum") != expected or (verify and checksum(tensors) != expected):
@@ -266,13 +254,13 @@ def _read_own(
             {"emission": tensors["emission"], **scales},
         )
         emission = decode(encoded, own)
-        factors = [tensors[name].to(own, copy=True) for name in _FACTORS[info.kind]]
+        kind = _KINDS[info.kind]
+        factors = [tensors[name].to(own, copy=True) for name in kind.factor_names]
         copying = None
         if f"copying.{_COPYING[0]}" in tensors:
             copying = Copying(*(tensors[f"copying.{name}"].to(own, copy=True) for name in _COPYING))
-        kind: Any = HMM if info.kind == "dense" else MonarchHMM
         initial = tensors["initial"].to(own, copy=True)
-        hmm: HMM | MonarchHMM = kind(initial, *factors, emission, copying=copying)
+        hmm = kind.from_factors(initial, factors, emission, copying=copying)
     except (KeyError, IndexError, RuntimeError, InvalidParameterError) as error:
         raise CheckpointError(f"the stored tensors do not make a model: {error}") from error
     if (hmm.num_hidden, hmm.vocab_size) != (info.num_hidden, info.vocab_size):
@@ -343,15 +331,9 @@ def _from_hub(name: str) -> Path:
         raise CheckpointError(
             f"there is no folder or file {name!r}, and it is no id of the form owner/name either"
         )
+    hub = package("huggingface_hub", f"{name!r} is no folder here; reading it from the hub")
     try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{name!r} is no folder here; reading it from the hub needs huggingface_hub: pip "
-            "install huggingface_hub"
-        ) from error
-    try:
-        return Path(snapshot_download(name, allow_patterns=[_CONFIG, "*.safetensors"]))
+        return Path(hub.snapshot_download(name, allow_patterns=[_CONFIG, "*.safetensors"]))
     except Exception as error:  # the hub's client raises errors of many libraries
         raise CheckpointError(
             f"{name!r} is no folder here, and could not be had from the hub ({error})"

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import normalise_
 from pcgcd.errors import CheckpointError
 from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
 __all__ = ["read_foreign"]
 
@@ -21,7 +23,7 @@ _TOLERANCE = 1e-2
 
 def read_foreign(
     tensors: Mapping[str, Tensor], config: Mapping[str, Any], dtype: torch.dtype
-) -> HMM | MonarchHMM:
+) -> HiddenMarkovModel:
     """A model from the tensors of Ctrl-G, or of the Monarch HMMs.
 
     Raises:
@@ -29,7 +31,7 @@ def read_foreign(
     """
     names = frozenset(tensors)
     if names == _CTRL_G:
-        hmm: HMM | MonarchHMM = _ctrl_g(tensors, dtype)
+        hmm: HiddenMarkovModel = _ctrl_g(tensors, dtype)
     elif names == _MONARCH:
         hmm = _monarch(tensors, dtype)
     else:
@@ -103,11 +105,10 @@ def _check(fits: bool, name: str, tensor: Tensor, expected: str) -> None:
 
 def _rows(name: str, weights: Tensor) -> Tensor:
     """Distributions with sums of exactly one, in place; those stored have rounding errors."""
-    sums = weights.sum(-1, keepdim=True)
-    error = float((sums - 1).abs().max())
+    error = float((weights.sum(-1) - 1).abs().max())
     if not error <= _TOLERANCE or bool((weights < 0).any()):
         raise CheckpointError(
             f"the rows of {name} must be distributions, but their sums are off by up to {error:g} "
             "or have negative entries; the file is damaged, or in another format"
         )
-    return weights.div_(sums)
+    return normalise_(weights)

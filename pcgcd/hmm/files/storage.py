@@ -18,8 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import normalised
 from pcgcd.errors import CheckpointError, InvalidParameterError
-from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
 __all__ = ["StorageError", "as_stored", "decode", "encode", "storage_error"]
 
@@ -230,10 +231,9 @@ def _errors(emission: Tensor, encoded: Encoded) -> StorageError:
     divergences = []
     for rows in _row_pieces(emission):
         part = emission[rows].double()
-        part = part / part.sum(-1, keepdim=True)
+        part = normalised(part)
         own = Encoded(encoded.dtype, encoded.encoding, dict(encoded.tensors))
-        weights = _weights(own, rows, torch.float64)
-        back = weights / weights.sum(-1, keepdim=True)
+        back = normalised(_weights(own, rows, torch.float64))
         positive = part > 0
         difference = torch.where(positive, part.log() - back.log(), 0.0)
         largest = max(largest, float(difference.abs().max()))
@@ -252,9 +252,10 @@ def _errors(emission: Tensor, encoded: Encoded) -> StorageError:
     )
 
 
-def storage_error(hmm: HMM | MonarchHMM, dtype: torch.dtype | str) -> StorageError:
+def storage_error(hmm: HiddenMarkovModel, dtype: torch.dtype | str) -> StorageError:
     """What it costs to store a model's emission as ``dtype``.
 
+    >>> from pcgcd import HMM
     >>> hmm = HMM.random(4, 100, generator=torch.Generator().manual_seed(0))
     >>> storage_error(hmm, "float32").max_log_error < 1e-6
     True
@@ -266,7 +267,7 @@ def storage_error(hmm: HMM | MonarchHMM, dtype: torch.dtype | str) -> StorageErr
         return _errors(emission, encode(emission, dtype_name(dtype, emission.dtype)))
 
 
-def as_stored(hmm: HMM | MonarchHMM, dtype: torch.dtype | str) -> HMM | MonarchHMM:
+def as_stored(hmm: HiddenMarkovModel, dtype: torch.dtype | str) -> HiddenMarkovModel:
     """The model as it is read back after its emission was stored as ``dtype``."""
     own = hmm.emission.dtype
     emission = decode(encode(hmm.emission, dtype_name(dtype, own)), own)

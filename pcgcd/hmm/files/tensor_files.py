@@ -1,28 +1,21 @@
-"""Tensors in files: safetensors, written whole or not at all. Never pickle."""
+"""Tensors in files: safetensors. Never pickle."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pcgcd.basics.files import write_whole
 from pcgcd.errors import CheckpointError
 
-__all__ = [
-    "checksum",
-    "read_tensors",
-    "remove_leftovers",
-    "sync_folder",
-    "write_tensors",
-    "write_whole",
-]
+__all__ = ["checksum", "read_tensors", "write_tensors"]
 
 _NAMES = {
     torch.float64: "F64",
@@ -59,7 +52,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write a safetensors file: under another name first, then renamed.
+    """Write a safetensors file as a whole or not at all.
 
     The values go from the tensors to the file without a copy in between.
     """
@@ -74,51 +67,8 @@ def write_tensors(
         }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
-    pieces = (piece for tensor in tensors.values() for piece in _bytes_of(tensor))
-    write_whole(path, _chain([len(text).to_bytes(8, "little"), text], pieces))
-
-
-def _chain(first: Iterable[bytes], second: Iterable[memoryview]) -> Iterator[bytes | memoryview]:
-    yield from first
-    yield from second
-
-
-def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """A file appears complete, and on the disk, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def remove_leftovers(path: Path) -> None:
-    """Delete what an interrupted :func:`write_whole` of this file left behind."""
-    for left in path.parent.glob(f".{path.name}-*.tmp"):
-        left.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renamed files of a folder last, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        return
-    finally:
-        os.close(handle)
+    values = chain.from_iterable(map(_bytes_of, tensors.values()))
+    write_whole(path, chain([len(text).to_bytes(8, "little"), text], values))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

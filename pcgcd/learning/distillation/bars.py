@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pcgcd.learning.em.fit_result import Progress
+    from rich.progress import Progress as Bars
+
+    from pcgcd.learning.results import Progress
 
 __all__ = ["Callbacks", "bars"]
 
@@ -31,8 +34,6 @@ def bars(samples: int, wanted: bool) -> Iterator[Callbacks]:
     if not wanted:
         yield Callbacks(None, None, None)
         return
-    import time
-
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bars
@@ -44,46 +45,50 @@ def bars(samples: int, wanted: bool) -> Iterator[Callbacks]:
         TextColumn("{task.fields[note]}"),
     )
     with Bars(*columns, console=Console(stderr=True)) as shown:
-        sampling = shown.add_task("samples", total=samples, note="")
-        reading = shown.add_task("reading samples again", total=None, note="", visible=False)
-        fitting = shown.add_task("fitting", total=None, note="", visible=False)
-        clock, new, tokens = time.monotonic(), 0, 0
-        read_from = clock
+        drawn = _Drawn(shown, samples)
+        yield Callbacks(drawn.on_sample, drawn.on_read, drawn.on_fit)
 
-        def on_sample(count: int, count_tokens: int) -> None:
-            nonlocal new, tokens
-            if count_tokens:
-                new, tokens = new + count, tokens + count_tokens
-            shown.update(sampling, advance=count)
-            seconds = time.monotonic() - clock
-            left = samples - shown.tasks[0].completed
-            note = f"{tokens / seconds:.0f} tokens/s"
-            if new:
-                note += f", {_duration(left * seconds / new)} left"
-            shown.update(sampling, note=note)
 
-        def on_read(count: int, total: int) -> None:
-            nonlocal read_from
-            task = shown.tasks[reading]
-            if not task.visible or task.finished:
-                shown.reset(reading, total=total, visible=True)
-                read_from = time.monotonic()
-            shown.update(reading, advance=count)
-            left = total - task.completed
-            seconds = time.monotonic() - read_from
-            note = f"{_duration(left * seconds / max(1, task.completed))} left"
-            shown.update(reading, note=note)
+class _Drawn:
+    """Three bars, one below the other; the last two appear when their work begins."""
 
-        def on_fit(progress: Progress) -> None:
-            note = (
-                f"epoch {progress.epoch} of {progress.epochs}, {progress.tokens_per_second:.0f} "
-                f"tokens/s, {_duration(progress.seconds_left)} left at most"
-            )
-            done = (progress.epoch - 1) * progress.batches + progress.batch
-            total = progress.epochs * progress.batches
-            shown.update(fitting, completed=done, total=total, note=note, visible=True)
+    def __init__(self, shown: Bars, samples: int) -> None:
+        self._shown = shown
+        self._sampling = shown.add_task("samples", total=samples, note="")
+        self._reading = shown.add_task("reading samples again", total=None, note="", visible=False)
+        self._fitting = shown.add_task("fitting", total=None, note="", visible=False)
+        self._sampled_from = self._read_from = time.monotonic()
+        self._new = self._tokens = 0
 
-        yield Callbacks(on_sample, on_read, on_fit)
+    def on_sample(self, count: int, count_tokens: int) -> None:
+        if count_tokens:
+            self._new, self._tokens = self._new + count, self._tokens + count_tokens
+        self._shown.update(self._sampling, advance=count)
+        seconds = time.monotonic() - self._sampled_from
+        note = f"{self._tokens / seconds:.0f} tokens/s"
+        if self._new:
+            left = self._shown.tasks[self._sampling].remaining or 0
+            note += f", {_duration(left * seconds / self._new)} left"
+        self._shown.update(self._sampling, note=note)
+
+    def on_read(self, count: int, total: int) -> None:
+        task = self._shown.tasks[self._reading]
+        if not task.visible or task.finished:
+            self._shown.reset(self._reading, total=total, visible=True)
+            self._read_from = time.monotonic()
+        self._shown.update(self._reading, advance=count)
+        seconds = time.monotonic() - self._read_from
+        left = (total - task.completed) * seconds / max(1, task.completed)
+        self._shown.update(self._reading, note=f"{_duration(left)} left")
+
+    def on_fit(self, progress: Progress) -> None:
+        note = (
+            f"epoch {progress.epoch} of {progress.epochs}, {progress.tokens_per_second:.0f} "
+            f"tokens/s, {_duration(progress.seconds_left)} left at most"
+        )
+        done = (progress.epoch - 1) * progress.batches + progress.batch
+        total = progress.epochs * progress.batches
+        self._shown.update(self._fitting, completed=done, total=total, note=note, visible=True)
 
 
 def _duration(seconds: float) -> str:

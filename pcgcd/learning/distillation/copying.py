@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
-from pcgcd.hmm import HMM, Copying, MonarchHMM
-from pcgcd.learning.distillation.shards import num_tokens
-from pcgcd.learning.distillation.smoothing import normalised
+from pcgcd.hmm import Copying, HiddenMarkovModel
+from pcgcd.hmm.steps import steps_of
+from pcgcd.hmm.walks import posterior_walks, working_dtype
+from pcgcd.learning.sequences import inside, num_tokens
 
 __all__ = ["copying_log_likelihood", "cross_fitted_log_likelihood", "learn_copying"]
 
@@ -31,7 +32,7 @@ class _Statistics(NamedTuple):
 
 
 def learn_copying(
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     tokens: Tensor,
     prompts: Sequence[Iterable[int]],
     eos_ids: Iterable[int],
@@ -59,7 +60,7 @@ def learn_copying(
     ends = tuple(sorted(set(eos_ids)))
     sets = [torch.tensor(sorted(set(prompt) - set(ends)), dtype=torch.long) for prompt in prompts]
     emission = hmm.emission
-    copies = emission.sum(1) - emission[:, list(ends)].sum(1) > 1e-6
+    copies = emission.index_fill(1, torch.tensor(ends, dtype=torch.long), 0).any(1)
     rates = torch.where(copies, _RATE, 0.0).to(emission)
     weights = torch.ones(hmm.vocab_size).to(emission)
     weights[list(ends)] = 0.0
@@ -74,7 +75,7 @@ def learn_copying(
 
 
 def copying_log_likelihood(
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     copying: Copying,
     tokens: Tensor,
     prompts: Sequence[Iterable[int]],
@@ -88,7 +89,7 @@ def copying_log_likelihood(
 
 
 def cross_fitted_log_likelihood(
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     tokens: Tensor,
     prompts: Sequence[Iterable[int]],
     numbers: Tensor,
@@ -122,48 +123,54 @@ def cross_fitted_log_likelihood(
 
 
 def _statistics(
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     copying: Copying,
     tokens: Tensor,
     prompts: Sequence[Tensor],
     eos_ids: tuple[int, ...],
 ) -> _Statistics:
     """Expected counts of copies; the emissions of a token are those given its prompt."""
-    transition = hmm.operators.transition
+    dtype = working_dtype(hmm.emission.dtype)
+    steps, initial = steps_of(hmm, dtype), hmm.initial.to(dtype)
+    num_hidden, vocab_size = hmm.num_hidden, hmm.vocab_size
     result = _Statistics(
-        0.0, *(torch.zeros(n).double() for n in (*[hmm.num_hidden] * 2, *[hmm.vocab_size] * 2))
+        0.0, *(torch.zeros(size).double() for size in [num_hidden] * 2 + [vocab_size] * 2)
     )
     log_likelihood = 0.0
     for first in range(0, len(tokens), _ROWS):
         rows = tokens[first : first + _ROWS].long()
         asked = prompts[first : first + _ROWS]
-        inside = torch.arange(rows.shape[1]) < num_tokens(rows, eos_ids).unsqueeze(1)
-        totals = torch.stack([copying.weights[prompt].sum() for prompt in asked])
-        chances = torch.stack(
-            [
-                torch.where(torch.isin(row, prompt), copying.weights[row], 0.0)
-                for row, prompt in zip(rows, asked, strict=True)
-            ]
-        ) / totals.clamp(min=1e-30).unsqueeze(1)
-        rates = torch.where(totals.unsqueeze(1) > 0, copying.rates, 0.0).unsqueeze(1)  # (N, 1, H)
-        copied = rates * chances.unsqueeze(-1)  # (N, n, H)
-        emitted = (1 - rates) * hmm.emission.mT[rows] + copied
-        message, forward = hmm.initial.expand(len(rows), -1), []
-        for step in range(rows.shape[1]):
-            joint = message * emitted[:, step]
-            mass = joint.sum(-1, keepdim=True)
-            log_likelihood += float(mass.log().flatten()[inside[:, step]].double().sum())
-            forward.append(joint / mass)
-            message = transition.rmatvec(forward[-1])
-        later = torch.ones_like(message)
-        for step in reversed(range(rows.shape[1])):
-            posterior = normalised(forward[step] * later) * inside[:, step : step + 1]
-            share = posterior * copied[:, step] / emitted[:, step].clamp(min=1e-30)
-            result.copies.add_(share.sum(0))
-            result.visits.add_(posterior.sum(0))
-            count = share.sum(1).double()
-            result.copied.index_add_(0, rows[:, step], count)
-            for prompt, value in zip(asked, count / totals.clamp(min=1e-30), strict=True):
-                result.exposed[prompt] += value
-            later = normalised(transition.matvec(normalised(later * emitted[:, step])))
+        text = inside(rows, num_tokens(rows, eos_ids))
+        copied, normal, totals = _emitted(hmm, copying, rows, asked)
+        # Each place has emissions of its own; what follows an EOS is not observed.
+        table = (copied + normal).flatten(0, 1)
+        table = torch.cat([table, torch.ones_like(table[:1])]).to(dtype)
+        index = torch.arange(len(table) - 1).view(rows.shape).masked_fill(~text, len(table) - 1)
+        found = posterior_walks(steps, initial, table, index)
+        log_likelihood += float(found.log_likelihoods.sum())
+        visits = torch.where(text.unsqueeze(-1), found.states, 0)
+        share = torch.where(copied > 0, visits * copied / (copied + normal), 0).double()
+        result.copies.add_(share.sum((0, 1)))
+        result.visits.add_(visits.sum((0, 1)))
+        count = share.sum(-1)  # (N, n)
+        result.copied.index_add_(0, rows.flatten(), count.flatten())
+        for prompt, copies, total in zip(asked, count.sum(1), totals, strict=True):
+            if total > 0:
+                result.exposed[prompt] += copies / total
     return result._replace(log_likelihood=log_likelihood)
+
+
+def _emitted(
+    hmm: HiddenMarkovModel, copying: Copying, rows: Tensor, prompts: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The chances of each token, copied and not, (N, n, H) each, and the prompts' weights, (N,)."""
+    totals = torch.stack([copying.weights[prompt].sum() for prompt in prompts])
+    weights = torch.stack(
+        [
+            torch.where(torch.isin(row, prompt), copying.weights[row], 0.0)
+            for row, prompt in zip(rows, prompts, strict=True)
+        ]
+    )
+    chances = weights / torch.where(totals > 0, totals, 1).unsqueeze(1)
+    rates = torch.where(totals.unsqueeze(1) > 0, copying.rates, 0.0).unsqueeze(1)  # (N, 1, H)
+    return rates * chances.unsqueeze(-1), (1 - rates) * hmm.emission.mT[rows], totals

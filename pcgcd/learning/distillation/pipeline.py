@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -14,24 +13,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from pcgcd.errors import InvalidParameterError, PcgcdError
-from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.basics.files import remove_leftovers
+from pcgcd.errors import InvalidParameterError
+from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.hmm.files.checkpoints import load_hmm, read_info, save_hmm
 from pcgcd.hmm.files.storage import StorageError, as_stored, dtype_name, storage_error
-from pcgcd.hmm.files.tensor_files import remove_leftovers
 from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood, learn_copying
 from pcgcd.learning.distillation.embeddings import model_of
 from pcgcd.learning.distillation.prompts import Source, sources_of
-from pcgcd.learning.distillation.report import compare, versions, write_report
 from pcgcd.learning.distillation.sampling import Engine, sample
 from pcgcd.learning.distillation.settings import Fitting, Sampling, Start
-from pcgcd.learning.distillation.shards import SampleSet, check_same
+from pcgcd.learning.distillation.shards import SampleSet
 from pcgcd.learning.distillation.smoothing import predictions, smooth
 from pcgcd.learning.distillation.starts import Layout, initialise, load_clustering
 from pcgcd.learning.em.fit import fit
-from pcgcd.learning.em.fit_result import FitResult, Progress
 from pcgcd.learning.em.pyjuice_em import cuda_device
-from pcgcd.learning.em.reduction import Processes
+from pcgcd.learning.processes import Processes
+from pcgcd.learning.report import compare, versions, write_report
+from pcgcd.learning.results import FitResult, Progress
+from pcgcd.learning.resuming import check_same
 
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel, Prompt
@@ -42,6 +42,7 @@ Reading: TypeAlias = "Callable[[int, int], None] | None"
 
 
 _OTHER = "another distillation"
+_WRITTEN = ("start", "smooth", "model.safetensors", "config.json", "report.json", "curve.png")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Distilled:
         storage: What the stored emissions cost, if they are not stored as they are.
     """
 
-    hmm: HMM | MonarchHMM
+    hmm: HiddenMarkovModel
     result: FitResult[Any] = field(repr=False)
     bits: Mapping[str, float]
     folder: Path
@@ -128,31 +129,7 @@ def distill(
     run = _Distillation(lm, sources, samples, start, fitting, seed, folder)
     run.begin(on_read)
     result = run.fit(on_fit)
-    facts, epoch = run.facts(), result.best_epoch
-    strength: float | None = None
-    storage: StorageError | None = None
-    hmm, bits = result.hmm, compare(result.hmm, samples, run.training, run.held_out)
-    if fitting.smooth:
-        hmm, strength, epoch = run.smoothed(result, on_read)
-        facts["strength"] = strength
-        before = {f"{name}, not smoothed": bits[name] for name in bits if name.startswith("hmm")}
-        bits = {**compare(hmm, samples, run.training, run.held_out), **before}
-    if fitting.copy:
-        hmm, given = run.copying(hmm)
-        bits = {**bits, **given}
-    stored = dtype_name(emission_dtype, hmm.emission.dtype)
-    if stored != dtype_name(None, hmm.emission.dtype):
-        storage = storage_error(hmm, stored)
-        facts["storage"] = asdict(storage)
-        again = compare(as_stored(hmm, stored), samples, run.training, run.held_out)
-        bits = {**bits, f"hmm, stored as {stored}": again["hmm"]} if again else bits
-    if run.processes.is_first:
-        facts |= {"best_epoch": epoch, "bits_per_token": dict(bits)}
-        facts["versions"] = versions()
-        save_hmm(hmm, folder, emission_dtype=stored, vocabulary=lm.vocabulary, facts=facts)
-        write_report(folder, {**(notes or {}), **facts}, result, bits)
-    run.processes.wait()
-    return Distilled(hmm, result, bits, folder, epoch, strength, storage)
+    return run.finish(result, on_read, emission_dtype, notes or {})
 
 
 def _check(
@@ -207,7 +184,7 @@ class _Distillation:
 
     @cached_property
     def processes(self) -> Processes:
-        return Processes(torch.device("cpu"))
+        return Processes()
 
     @cached_property
     def _split(self) -> tuple[Tensor, Tensor]:
@@ -230,24 +207,15 @@ class _Distillation:
             "seed": self.seed,
         }
 
-    def first_only(self, work: Callable[[], None]) -> None:
-        """Let the first process work, and the others wait; an error is raised in all."""
-        error: PcgcdError | None = None
-        try:
-            if self.processes.is_first:
-                work()
-        except PcgcdError as problem:
-            error = problem
-        self.processes.total(0.0, error=error)
-
     # -- the parts ----------------------------------------------------------------------------
 
     def begin(self, on_read: Reading) -> None:
         """Make the model that fitting starts from, unless it is there."""
-        self.first_only(lambda: self._begin(on_read))
+        self.processes.do_first(lambda: self._begin(on_read))
 
     def _begin(self, on_read: Reading) -> None:
-        _clean(self.folder)
+        for name in _WRITTEN:
+            remove_leftovers(self.folder / name)
         start, samples, folder = self.start, self.samples, self.folder / "start"
         facts = {
             **asdict(start),
@@ -276,7 +244,7 @@ class _Distillation:
 
     def fit(self, progress: Callable[[Progress], None] | None) -> FitResult[Any]:
         """Fit; the result is on the CPU."""
-        first: Any = load_hmm(self.folder / "start", vocabulary=self.lm.vocabulary)
+        first = load_hmm(self.folder / "start", vocabulary=self.lm.vocabulary)
         tokens, held_out, fitting = self.samples.tokens, self.held_out, self.fitting
         result = fit(
             first.to("cuda") if torch.cuda.is_available() else first,
@@ -298,7 +266,9 @@ class _Distillation:
         last = None if result.last is None else result.last.to("cpu")
         return replace(result, hmm=result.hmm.to("cpu"), last=last)
 
-    def smoothed(self, result: FitResult[Any], on_read: Reading) -> tuple[Any, float, int]:
+    def smoothed(
+        self, result: FitResult[Any], on_read: Reading
+    ) -> tuple[HiddenMarkovModel, float, int]:
         """The fitted model, smoothed, with which strength, and its epoch; unless it is there.
 
         An epoch that is too late by itself can be better when smoothed, so the best epoch and the
@@ -333,11 +303,11 @@ class _Distillation:
             epoch, best = max(tried.items(), key=lambda item: item[1].held_out)
             save_hmm(best.hmm, folder, facts={**facts, "strength": best.strength, "epoch": epoch})
 
-        self.first_only(work)
+        self.processes.do_first(work)
         found = read_info(folder).facts
         return load_hmm(folder), float(found["strength"]), int(found["epoch"])
 
-    def copying(self, hmm: Any) -> tuple[Any, dict[str, float]]:
+    def copying(self, hmm: HiddenMarkovModel) -> tuple[HiddenMarkovModel, dict[str, float]]:
         """The model with what it copies, and the bits per token given the prompt.
 
         Copying is learnt from all held-out samples. The bits are those of each half of their
@@ -353,6 +323,42 @@ class _Distillation:
         value = cross_fitted_log_likelihood(hmm, tokens, prompts, numbers, eos_ids)
         return hmm, {} if value is None else {"hmm, given the prompt": -value / math.log(2)}
 
+    def finish(
+        self,
+        result: FitResult[Any],
+        on_read: Reading,
+        emission_dtype: str | None,
+        notes: Mapping[str, Any],
+    ) -> Distilled:
+        """Smooth, learn what is copied, measure and save."""
+        facts, epoch, strength = self.facts(), result.best_epoch, None
+        hmm, bits = result.hmm, self._bits(result.hmm)
+        if self.fitting.smooth:
+            hmm, strength, epoch = self.smoothed(result, on_read)
+            facts["strength"] = strength
+            own = [name for name in bits if name.startswith("hmm")]
+            bits = {**self._bits(hmm), **{f"{name}, not smoothed": bits[name] for name in own}}
+        if self.fitting.copy:
+            hmm, given = self.copying(hmm)
+            bits |= given
+        storage: StorageError | None = None
+        stored = dtype_name(emission_dtype, hmm.emission.dtype)
+        if stored != dtype_name(None, hmm.emission.dtype):
+            storage = storage_error(hmm, stored)
+            facts["storage"] = asdict(storage)
+            again = self._bits(as_stored(hmm, stored))
+            bits |= {f"hmm, stored as {stored}": again["hmm"]} if again else {}
+        if self.processes.is_first:
+            facts |= {"best_epoch": epoch, "bits_per_token": dict(bits), "versions": versions()}
+            vocabulary = self.lm.vocabulary
+            save_hmm(hmm, self.folder, emission_dtype=stored, vocabulary=vocabulary, facts=facts)
+            write_report(self.folder, {**notes, **facts}, result, bits)
+        self.processes.wait()
+        return Distilled(hmm, result, bits, self.folder, epoch, strength, storage)
+
+    def _bits(self, hmm: HiddenMarkovModel) -> dict[str, float]:
+        return compare(hmm, self.samples, self.training, self.held_out)
+
     def _prompts(self, rows: Tensor) -> list[tuple[int, ...]]:
         """The tokens of the prompt of each of these samples."""
         numbers = self.samples.prompts[rows].tolist()
@@ -362,13 +368,3 @@ class _Distillation:
 
 def _told(on_read: Reading, total: int) -> Callable[[int], None] | None:
     return None if on_read is None else lambda count: on_read(count, total)
-
-
-def _clean(folder: Path) -> None:
-    """Remove what interrupted writes left behind."""
-    for left in (*folder.glob(".start-*"), *folder.glob(".smooth-*")):
-        shutil.rmtree(left, ignore_errors=True)
-    for name in ("model.safetensors", "config.json", "report.json"):
-        remove_leftovers(folder / name)
-    for left in folder.glob(".curve-*.png"):
-        left.unlink(missing_ok=True)

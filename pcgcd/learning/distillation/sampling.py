@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.decoding import SMC, Generator, Randomness, Request, systematic
-from pcgcd.errors import DeadEndError, EmptyLanguageError, InvalidParameterError, PcgcdError
+from pcgcd.errors import DeadEndError, EmptyLanguageError, InvalidParameterError
 from pcgcd.learning.distillation.prompts import Source, constraint_of, fingerprint, sources_of
-from pcgcd.learning.distillation.settings import Sampling, check_whole
-from pcgcd.learning.distillation.shards import Manifest, SampleSet, Shard, ShardFolder, num_tokens
-from pcgcd.learning.em.reduction import Processes
+from pcgcd.learning.distillation.settings import Sampling
+from pcgcd.learning.distillation.shards import Manifest, SampleSet, Shard, ShardFolder
+from pcgcd.learning.processes import Processes
+from pcgcd.learning.resuming import seed_of
+from pcgcd.learning.sequences import num_tokens
 
 if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
     from pcgcd.lm import LanguageModel, Prompt
 
-__all__ = ["Engine", "SessionEngine", "sample", "seed_of"]
+__all__ = ["Engine", "SessionEngine", "sample"]
 
 _KEPT_AUTOMATA = 64
 
@@ -99,7 +102,7 @@ def sample(
     """
     sources = sources_of(prompts)
     Sampling(samples, length, batch_size, shard_size, group)  # checks them
-    check_whole("seed", seed, 0)
+    check_whole_number("seed", seed)
     answering: Engine = SessionEngine(lm) if engine is None else engine
     vocabulary = lm.vocabulary
     manifest = Manifest(
@@ -117,35 +120,23 @@ def sample(
         samples=samples,
     )
     files = ShardFolder(Path(folder), manifest)
-    processes = Processes(torch.device("cpu"))
-    error: PcgcdError | None = None
-    try:
-        if processes.is_first:
-            files.open()
-    except PcgcdError as problem:
-        error = problem
-    processes.total(0.0, error=error)
+    processes = Processes()
+    processes.do_first(files.open)
     drawing = _Drawing(lm, sources, manifest, answering, batch_size, progress or _silent)
-    try:
+
+    def draw_own() -> None:
         for number in range(processes.rank, manifest.num_shards, processes.count):
             if files.has(number):
                 drawing.progress(len(manifest.rows_of(number)), 0)
             else:
                 files.write(number, drawing.shard(number))
-    except PcgcdError as problem:
-        error = problem
-    processes.total(0.0, error=error)
+
+    processes.do(draw_own)
     return SampleSet.load(folder)
 
 
 def _silent(samples: int, tokens: int) -> None:
     pass
-
-
-def seed_of(*names: int | str) -> int:
-    """A seed that depends on these names only."""
-    digest = hashlib.sha256(" ".join(map(str, names)).encode()).digest()
-    return int.from_bytes(digest[:7], "little")
 
 
 def model_name(lm: LanguageModel) -> str:
@@ -230,13 +221,12 @@ class _Drawing:
         ]
         rng = seed_of(seed, "constrained", first[0])
         generator = Generator(self.lm, method="gcd", smc=SMC(group))
-        try:
-            results = generator.run(requests, seed=rng)
-        except DeadEndError as error:
-            raise DeadEndError(
-                f"one of the prompts {[prompts[r] for r in first]}: {error}"
-            ) from error
+        results = generator.run(requests, seed=rng)
         for row, result in zip(first, results, strict=True):
+            if isinstance(result.error, DeadEndError):
+                raise DeadEndError(f"prompt {prompts[row]}: {result.error}") from result.error
+            if result.error is not None:
+                raise result.error
             chosen = systematic(
                 torch.tensor(result.weights, dtype=torch.float64), Randomness(seed_of(rng, row))
             ).tolist()

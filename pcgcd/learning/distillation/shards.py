@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pcgcd.basics.files import remove_leftovers, write_text
 from pcgcd.errors import CheckpointError, InvalidParameterError
-from pcgcd.hmm.files.tensor_files import read_tensors, remove_leftovers, write_tensors, write_whole
-from pcgcd.learning.em.sequences import lengths_of
+from pcgcd.hmm.files.tensor_files import read_tensors, write_tensors
+from pcgcd.learning.resuming import check_same
+from pcgcd.learning.sequences import num_tokens
 
 __all__ = ["Manifest", "SampleSet", "Shard", "ShardFolder"]
 
@@ -104,8 +106,7 @@ class ShardFolder:
             there = asdict(_read_manifest(self.folder))
             check_same(there, here, self.folder, "samples of another kind")
         remove_leftovers(path)
-        text = json.dumps({"format": _FORMAT, **asdict(self.manifest)}, indent=2) + "\n"
-        write_whole(path, [text.encode()])
+        write_text(path, json.dumps({"format": _FORMAT, **asdict(self.manifest)}, indent=2) + "\n")
 
     def path_of(self, shard: int) -> Path:
         """The file of a shard."""
@@ -174,21 +175,6 @@ def _read_manifest(folder: Path) -> Manifest:
             f"{folder} holds no samples: {_MANIFEST} is missing or damaged ({error})"
         ) from error
     return manifest
-
-
-def check_same(there: Mapping[str, Any], here: Mapping[str, Any], folder: Path, holds: str) -> None:
-    """Whether a folder holds what is asked for.
-
-    Raises:
-        CheckpointError: It does not; says what differs.
-    """
-    differing = [name for name in here if here[name] != there.get(name)]
-    if differing:
-        shown = ", ".join(f"{n} (there {there.get(n)}, here {here[n]})" for n in differing)
-        raise CheckpointError(
-            f"{folder} holds {holds}: {shown}; give another folder, or the same settings to go on "
-            "with it"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,9 +282,3 @@ class SampleSet:
     def facts(self) -> Mapping[str, Any]:
         """The manifest as plain data."""
         return {**asdict(self.manifest), "eos_ids": list(self.manifest.eos_ids)}
-
-
-def num_tokens(tokens: Tensor, eos_ids: tuple[int, ...]) -> Tensor:
-    """The tokens of each row up to and including its first EOS, (N,)."""
-    lengths = lengths_of(tokens.long(), eos_ids)
-    return torch.full((len(tokens),), tokens.shape[1]) if lengths is None else lengths

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import normalised
 from pcgcd.errors import InvalidParameterError
-from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.hmm import HiddenMarkovModel
+from pcgcd.hmm.walks import posteriors
 from pcgcd.learning.distillation.embeddings import next_token_probabilities, token_states
-from pcgcd.learning.distillation.shards import num_tokens
 from pcgcd.learning.em.fit import log_likelihood_per_token
+from pcgcd.learning.sequences import inside, num_tokens
 
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
-__all__ = ["Predictions", "Smoothed", "normalised", "posteriors", "predictions", "smooth"]
+__all__ = ["Predictions", "Smoothed", "predictions", "smooth"]
 
 _ROWS = 64
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 1e5)
@@ -37,29 +39,8 @@ class Predictions:
     visits: Tensor
 
 
-def posteriors(hmm: HMM | MonarchHMM, tokens: Tensor) -> Tensor:
-    """``p(z_t | x_{1:n})`` of each position of each sequence, (N, n, H).
-
-    >>> hmm = HMM(torch.tensor([0.5, 0.5]), torch.eye(2), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
-    >>> posteriors(hmm, torch.tensor([[1, 1]]))
-    tensor([[[0.2000, 0.8000],
-             [0.2000, 0.8000]]])
-    """
-    transition = hmm.operators.transition
-    columns = [hmm.emission.index_select(1, column).mT for column in tokens.long().unbind(1)]
-    message, forward = hmm.initial.expand(len(tokens), -1), []
-    for column in columns:
-        forward.append(normalised(message * column))
-        message = transition.rmatvec(forward[-1])
-    later, result = torch.ones_like(message), []
-    for seen, column in zip(reversed(forward), reversed(columns)):
-        result.append(normalised(seen * later))
-        later = normalised(transition.matvec(normalised(later * column)))
-    return torch.stack(result[::-1], 1)
-
-
 def predictions(
-    hmms: Sequence[HMM | MonarchHMM],
+    hmms: Sequence[HiddenMarkovModel],
     lm: LanguageModel,
     prompts: Sequence[tuple[int, ...]],
     tokens: Tensor,
@@ -86,20 +67,19 @@ def predictions(
         rows = tokens[start : start + _ROWS]
         lengths = num_tokens(rows, ends)
         states = token_states(lm, prompts[start : start + _ROWS], rows, lengths, progress=progress)
-        inside = torch.arange(rows.shape[1]) < lengths.unsqueeze(1)
+        read = inside(rows, lengths)
         predicted = next_token_probabilities(lm, states.before)
         for hmm, total, count in zip(hmms, sums, visits, strict=True):
-            weights = posteriors(hmm, rows)[inside]  # (tokens, H)
+            weights = posteriors(hmm, rows).states[read]  # (tokens, H)
             total.addmm_(weights.mT.float(), predicted)
             count += weights.sum(0, dtype=torch.float64)
     return tuple(Predictions(_within(t, hmm), c) for hmm, t, c in zip(hmms, sums, visits))
 
 
-def _within(sums: Tensor, hmm: HMM | MonarchHMM) -> Tensor:
+def _within(sums: Tensor, hmm: HiddenMarkovModel) -> Tensor:
     """Where the HMM has zeros, nothing is predicted; what was never visited stays as it is."""
     sums = torch.where(hmm.emission > 0, sums, 0.0)
-    total = sums.sum(-1, keepdim=True)
-    return torch.where(total > 0, sums / total.clamp(min=1e-30), hmm.emission)
+    return torch.where(sums.any(-1, keepdim=True), normalised(sums), hmm.emission)
 
 
 class Smoothed(NamedTuple):
@@ -117,7 +97,7 @@ class Smoothed(NamedTuple):
 
 
 def smooth(
-    hmm: HMM | MonarchHMM,
+    hmm: HiddenMarkovModel,
     predicted: Predictions,
     held_out: Tensor,
     strengths: Sequence[float] = STRENGTHS,
@@ -134,20 +114,12 @@ def smooth(
     """
     if not len(held_out) or not strengths:
         raise InvalidParameterError("choosing a strength needs held-out samples, and strengths")
-    best: Smoothed | None = None
+    visits = predicted.visits.to(hmm.emission.dtype).unsqueeze(1)
+    tried = []
     for strength in strengths:
-        visits = predicted.visits.to(hmm.emission.dtype).unsqueeze(1)
-        share = strength / (visits + strength).clamp(min=1e-30)
+        share = torch.where(visits > 0, strength / (visits + strength), float(strength > 0))
         emission = normalised(torch.lerp(hmm.emission, predicted.emission, share))
         model = hmm.with_emission(emission)
         value = log_likelihood_per_token(model, held_out, alone=True)
-        if best is None or value > best.held_out:
-            best = Smoothed(model, strength, value)
-    if best is None:
-        raise InvalidParameterError("there must be at least one strength")
-    return best
-
-
-def normalised(weights: Tensor) -> Tensor:
-    """Weights as distributions along the last axis."""
-    return weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
+        tried.append(Smoothed(model, strength, value))
+    return max(tried, key=lambda found: found.held_out)

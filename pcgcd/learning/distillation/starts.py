@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from pcgcd.errors import InvalidParameterError, MissingDependencyError
-from pcgcd.hmm import HMM, MonarchHMM
+from pcgcd.basics.choices import check_one_of
+from pcgcd.basics.numbers import normalise_
+from pcgcd.basics.packages import package
+from pcgcd.errors import InvalidParameterError
+from pcgcd.hmm import HMM, HiddenMarkovModel, MonarchHMM
+from pcgcd.hmm.hmm import monarch_blocks
 from pcgcd.learning.distillation.embeddings import token_states
-from pcgcd.learning.distillation.settings import Method, Transition, check_one_of, monarch_blocks
-from pcgcd.learning.distillation.shards import SampleSet, num_tokens
+from pcgcd.learning.distillation.settings import Method, Transition
+from pcgcd.learning.distillation.shards import SampleSet
+from pcgcd.learning.sequences import inside, num_tokens
 
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
@@ -38,7 +42,7 @@ def initialise(
     seed: int = 0,
     transition: Transition = "dense",
     progress: Callable[[int], None] | None = None,
-) -> HMM | MonarchHMM:
+) -> HiddenMarkovModel:
     """An HMM to start fitting from.
 
     For each EOS, one hidden state emits that EOS only and leads to itself only; no other state
@@ -91,7 +95,7 @@ def initialise(
     states = token_states(lm, read, tokens, lengths, progress=progress)
     clusters = _clusters(states.after, layout.num_text, seed)
     path = torch.full(tokens.shape, -1, dtype=torch.long)
-    path[torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)] = layout.text[clusters]
+    path[inside(tokens, lengths)] = layout.text[clusters]
     for eos, state in zip(layout.eos_ids, layout.ends.tolist()):
         path[(tokens == eos) & (path >= 0)] = state
     return _from_paths(layout, tokens.long(), path, frequencies, smoothing)
@@ -154,7 +158,7 @@ class Layout:
 
     def model(
         self, initial: Tensor, factors: Sequence[Tensor], emission: Tensor
-    ) -> HMM | MonarchHMM:
+    ) -> HiddenMarkovModel:
         """Weights made into distributions, with the ends as they must be. In place."""
         emission[:, list(self.eos_ids)] = 0
         emission[self.ends] = 0
@@ -169,8 +173,10 @@ class Layout:
             left[first, last, last] = 1
             right[last, first] = 0
             right[last, first, first] = 1
-        parts = [_normalised(part) for part in (initial, *factors, emission)]
-        return (HMM if self.blocks is None else MonarchHMM)(*parts)
+        for part in (initial, *factors, emission):
+            normalise_(part)
+        kind: type[HiddenMarkovModel] = HMM if self.blocks is None else MonarchHMM
+        return kind.from_factors(initial, factors, emission)
 
     def zeros(self) -> tuple[Tensor, ...]:
         """The transition's factors, empty."""
@@ -186,14 +192,11 @@ def _too_few(num_hidden: int, eos_ids: tuple[int, ...]) -> InvalidParameterError
     )
 
 
-def _normalised(weights: Tensor) -> Tensor:
-    return weights.div_(weights.sum(-1, keepdim=True))
-
-
 def _frequencies(tokens: Tensor, lengths: Tensor, layout: Layout) -> Tensor:
     """How often each token occurs, EOS apart, none of them never; (V,), sums to one."""
-    inside = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
-    counts = torch.bincount(tokens[inside].long(), minlength=layout.vocab_size).double()
+    counts = torch.bincount(
+        tokens[inside(tokens, lengths)].long(), minlength=layout.vocab_size
+    ).double()
     if len(counts) > layout.vocab_size:
         raise InvalidParameterError(
             f"the samples have the token {len(counts) - 1}, but there are {layout.vocab_size}"
@@ -207,7 +210,7 @@ def _frequencies(tokens: Tensor, lengths: Tensor, layout: Layout) -> Tensor:
     return ((1 - share) * counts / total.clamp(min=1) + share * even).float()
 
 
-def _random(layout: Layout, frequencies: Tensor, seed: int) -> HMM | MonarchHMM:
+def _random(layout: Layout, frequencies: Tensor, seed: int) -> HiddenMarkovModel:
     generator = torch.Generator().manual_seed(seed)
 
     def noise(*shape: int) -> Tensor:
@@ -225,12 +228,7 @@ def load_clustering() -> Any:
     Raises:
         MissingDependencyError: It is not installed.
     """
-    try:
-        return import_module("sklearn.cluster")
-    except ImportError as error:
-        raise MissingDependencyError(
-            'initialising with method="lvd" needs scikit-learn: pip install scikit-learn'
-        ) from error
+    return package("sklearn.cluster", 'initialising with method="lvd"')
 
 
 def _clusters(states: Tensor, count: int, seed: int) -> Tensor:
@@ -249,16 +247,16 @@ def _clusters(states: Tensor, count: int, seed: int) -> Tensor:
 
 def _from_paths(
     layout: Layout, tokens: Tensor, path: Tensor, frequencies: Tensor, smoothing: float
-) -> HMM | MonarchHMM:
+) -> HiddenMarkovModel:
     """Smoothed relative frequencies of hidden states that are known; -1 behind the end."""
     if not smoothing > 0:
         raise InvalidParameterError(f"smoothing must be positive, but is {smoothing:g}")
     num_hidden, vocab_size = layout.num_hidden, layout.vocab_size
-    inside = path >= 0
-    shares = torch.bincount(path[inside], minlength=num_hidden).float() + 1
+    known = path >= 0
+    shares = torch.bincount(path[known], minlength=num_hidden).float() + 1
     shares /= shares.sum()
     initial = torch.bincount(path[:, 0], minlength=num_hidden).float() + smoothing * shares
-    both = inside[:, 1:]
+    both = known[:, 1:]
     before, after = path[:, :-1][both], path[:, 1:][both]
     factors = layout.zeros()
     if layout.blocks is None:
@@ -274,7 +272,7 @@ def _from_paths(
         factors[0].add_(smoothing * table.sum(0))
         factors[1].add_(smoothing * (table / table.sum(0)).T.unsqueeze(1))
     emission = (smoothing * frequencies).repeat(num_hidden, 1)
-    _count(emission, path[inside] * vocab_size + tokens[inside])
+    _count(emission, path[known] * vocab_size + tokens[known])
     return layout.model(initial, factors, emission)
 
 

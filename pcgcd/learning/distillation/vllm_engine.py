@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from pcgcd.errors import InvalidParameterError, MissingDependencyError
+from pcgcd.basics.packages import package
+from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
@@ -46,13 +46,7 @@ class VLLMEngine:
         Raises:
             MissingDependencyError: vLLM is not installed.
         """
-        try:
-            vllm: Any = import_module("vllm")
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"sampling with vLLM needs vllm, which cannot be imported ({error}): pip install "
-                "vllm, or sample without it"
-            ) from error
+        vllm = package("vllm", "sampling with vLLM", "sample without it")
         if model is None:
             loaded: Any = getattr(lm, "model", None)
             model = str(getattr(getattr(loaded, "config", None), "_name_or_path", "") or "")

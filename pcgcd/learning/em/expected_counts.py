@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
-from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 from pcgcd.hmm.steps import Steps, steps_of
-from pcgcd.hmm.walks import Sums, add_walks
+from pcgcd.hmm.walks import Sums, add_walks, index_of, token_table
+from pcgcd.learning.processes import Processes
+from pcgcd.learning.sequences import checked_batch
 
-__all__ = ["Counts", "checked_batch", "expected_counts", "index_of", "working_dtype"]
+__all__ = ["Counts", "counts_of", "expected_counts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,19 @@ class Counts:
         result[:, self.tokens] = self.emission.t()
         return result
 
+    def summed(self, processes: Processes) -> Counts:
+        """The counts of all processes, which must count the same tokens; uses these up."""
+        likelihood, sequences, tokens = processes.total(
+            self.log_likelihood, self.num_sequences, self.num_tokens
+        )
+        processes.sum_((self.initial, *self.transition, self.emission))
+        return replace(
+            self,
+            log_likelihood=likelihood,
+            num_sequences=round(sequences),
+            num_tokens=round(tokens),
+        )
+
     def __add__(self, other: Counts) -> Counts:
         """The counts of both batches."""
         tokens = torch.unique(torch.cat([self.tokens, other.tokens]))
@@ -61,37 +75,6 @@ class Counts:
             self.num_sequences + other.num_sequences,
             self.num_tokens + other.num_tokens,
         )
-
-
-def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The floating type that messages have."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-def checked_batch(batch: Tensor | np.ndarray, vocab_size: int, device: torch.device) -> Tensor:
-    """A batch of sequences as integers on a device, after a check of its shape and tokens."""
-    result = torch.as_tensor(batch)
-    if result.dim() != 2 or result.shape[1] < 1 or result.is_floating_point():
-        raise InvalidParameterError(
-            "sequences must be integers (number, length), but have shape "
-            f"{tuple(result.shape)} and type {result.dtype}"
-        )
-    result = result.to(device=device, dtype=torch.long)
-    if result.numel():
-        lowest, highest = (int(end) for end in result.aminmax())
-        if lowest < -1 or highest >= vocab_size:
-            wrong = lowest if lowest < -1 else highest
-            raise VocabularyMismatchError(
-                f"tokens must lie in 0..{vocab_size - 1} (or be -1, not observed), but {wrong} was "
-                "found; are the sequences from another vocabulary?"
-            )
-    return result
-
-
-def index_of(batch: Tensor, tokens: Tensor) -> Tensor:
-    """The row of each token of a batch in ``tokens``; the number of rows where not observed."""
-    index = torch.searchsorted(tokens, batch.contiguous())
-    return index.masked_fill_(batch < 0, len(tokens))
 
 
 def counts_of(
@@ -119,7 +102,7 @@ def counts_of(
 
 
 @torch.no_grad()
-def expected_counts(hmm: HMM | MonarchHMM, batch: Tensor | np.ndarray) -> Counts:
+def expected_counts(hmm: HiddenMarkovModel, batch: Tensor | np.ndarray) -> Counts:
     """The expected counts of a batch of sequences (Baum-Welch).
 
     Args:
@@ -129,6 +112,7 @@ def expected_counts(hmm: HMM | MonarchHMM, batch: Tensor | np.ndarray) -> Counts
     Raises:
         ImpossibleEvidenceError: A sequence has probability zero under the model.
 
+    >>> from pcgcd import HMM
     >>> hmm = HMM(
     ...     torch.tensor([1.0, 0.0]),
     ...     torch.tensor([[0.5, 0.5], [0.0, 1.0]]),
@@ -139,10 +123,6 @@ def expected_counts(hmm: HMM | MonarchHMM, batch: Tensor | np.ndarray) -> Counts
             [0., 1.]])
     """
     batch = checked_batch(batch, hmm.vocab_size, hmm.emission.device)
-    dtype = working_dtype(hmm.emission.dtype)
-    tokens = torch.unique(batch)
-    tokens = tokens[tokens >= 0]
-    table = torch.ones(len(tokens) + 1, hmm.num_hidden, dtype=dtype, device=batch.device)
-    table[:-1] = hmm.emission.detach().index_select(1, tokens).t()
-    initial = hmm.initial.detach().to(dtype)
-    return counts_of(steps_of(hmm, dtype), initial, table, tokens, batch)
+    tokens, table = token_table(hmm, batch)
+    initial = hmm.initial.detach().to(table.dtype)
+    return counts_of(steps_of(hmm, table.dtype), initial, table, tokens, batch)

@@ -13,17 +13,19 @@ from typing import Any, Literal, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from pcgcd.errors import InvalidParameterError, PcgcdError
-from pcgcd.hmm.hmm import HMM, MonarchHMM
-from pcgcd.learning.em.expected_counts import Counts
-from pcgcd.learning.em.fit_result import Epoch, FitResult, Model, Progress
+from pcgcd.basics.choices import check_one_of
+from pcgcd.basics.numbers import check_whole_number
+from pcgcd.errors import InvalidParameterError
+from pcgcd.hmm.model import HiddenMarkovModel
 from pcgcd.learning.em.fit_state import FitFolder, FitState
 from pcgcd.learning.em.parameters import Parameters
 from pcgcd.learning.em.pyjuice_em import PyjuiceEM
-from pcgcd.learning.em.reduction import Processes
-from pcgcd.learning.em.sequences import Data, Sequences, lengths_of
+from pcgcd.learning.processes import Processes
+from pcgcd.learning.results import Epoch, FitResult, Model, Progress
+from pcgcd.learning.resuming import generator_of
+from pcgcd.learning.sequences import Data, Sequences, inside, lengths_of
 
-__all__ = ["EMEngine", "batch_order", "fit", "log_likelihood_per_token"]
+__all__ = ["EMEngine", "batch_order", "check_fitting", "fit", "log_likelihood_per_token"]
 
 Schedule = Callable[[float], float]
 EMEngine: TypeAlias = Literal["own", "pyjuice"]
@@ -115,7 +117,7 @@ def fit(
 
 
 def log_likelihood_per_token(
-    hmm: HMM | MonarchHMM, data: Data, *, batch_size: int = 1024, alone: bool = False
+    hmm: HiddenMarkovModel, data: Data, *, batch_size: int = 1024, alone: bool = False
 ) -> float:
     """Nats per token of sequences under a model; padding behind the first EOS is not counted.
 
@@ -139,6 +141,25 @@ def _linear(start: float) -> Schedule:
     return lambda done: start * (1 - done)
 
 
+def check_fitting(
+    epochs: int,
+    batch_size: int,
+    pseudocount: float,
+    dropout: float,
+    patience: int | None,
+    engine: str,
+) -> None:
+    """Check arguments of :func:`fit`."""
+    check_whole_number("epochs", epochs)
+    check_whole_number("batch_size", batch_size, least=1)
+    check_whole_number("patience", 1 if patience is None else patience, least=1)
+    check_one_of("engine", engine, "own", "pyjuice")
+    if not 0 <= pseudocount < math.inf:
+        raise InvalidParameterError(f"pseudocount must be 0 or more, but is {pseudocount:g}")
+    if not 0 <= dropout < 1:
+        raise InvalidParameterError(f"dropout must be in [0, 1), but is {dropout:g}")
+
+
 @dataclass(frozen=True)
 class _Plan:
     """What decides the result of a fit, apart from data and start."""
@@ -153,20 +174,14 @@ class _Plan:
     engine: EMEngine
 
     def __post_init__(self) -> None:
-        for name, value, lowest in (
-            ("epochs", self.epochs, 0),
-            ("batch_size", self.batch_size, 1),
-            ("pseudocount", self.pseudocount, 0),
-            ("patience", 1 if self.patience is None else self.patience, 1),
-        ):
-            if not value >= lowest:
-                raise InvalidParameterError(f"{name} must be at least {lowest}, but is {value}")
-        if not 0 <= self.dropout < 1:
-            raise InvalidParameterError(f"dropout must lie in [0, 1), but is {self.dropout:g}")
-        if self.engine not in ("own", "pyjuice"):
-            raise InvalidParameterError(
-                f'engine must be "own" or "pyjuice", but is {self.engine!r}'
-            )
+        check_fitting(
+            self.epochs,
+            self.batch_size,
+            self.pseudocount,
+            self.dropout,
+            self.patience,
+            self.engine,
+        )
 
     def batches(self, data: Sequences) -> int:
         return -(-len(data) // self.batch_size)
@@ -214,14 +229,8 @@ def batch_order(
     num_sequences: int, batch_size: int, *, seed: int, epoch: int
 ) -> tuple[Tensor, ...]:
     """The numbers of the sequences of each batch of an epoch (from 0); nothing else decides."""
-    order = torch.randperm(num_sequences, generator=_generator(seed, epoch))
+    order = torch.randperm(num_sequences, generator=generator_of(seed, epoch))
     return tuple(order.split(batch_size))
-
-
-def _generator(*numbers: int) -> torch.Generator:
-    """A generator that depends on these numbers only."""
-    digest = hashlib.sha256(" ".join(map(str, numbers)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
 
 
 def _measure(
@@ -237,16 +246,9 @@ def _measure(
         if number % processes.count == processes.rank:
             lengths = lengths_of(batch, ending)
             likelihood += float(parameters.log_likelihoods(batch, lengths).sum())
-            tokens += _num_tokens(batch, lengths)
+            tokens += int(((batch >= 0) & inside(batch, lengths)).sum())
     likelihood, total = processes.total(likelihood, tokens)
     return likelihood / max(1.0, total)
-
-
-def _num_tokens(batch: Tensor, lengths: Tensor | None) -> int:
-    observed = batch >= 0
-    if lengths is not None:
-        observed &= torch.arange(batch.shape[1], device=batch.device) < lengths.unsqueeze(1)
-    return int(observed.sum())
 
 
 @dataclass
@@ -295,16 +297,11 @@ class _Run:
         )
 
     def _resume(self) -> None:
-        error: PcgcdError | None = None
-        found: FitState | None = None
-        try:
-            found = self.folder.load(self.parameters) if self.folder else None
-        except PcgcdError as problem:
-            error = problem
-        self.processes.total(0.0, error=error)
+        folder = self.folder
+        found = self.processes.do(lambda: folder.load(self.parameters) if folder else None)
         self.processes.agree(found.epoch * self.batches + found.batch if found else -1)
-        if self.folder is not None and self.processes.is_first:
-            self.folder.clean()
+        if folder is not None and self.processes.is_first:
+            folder.clean()
         if found is not None:
             self.state = found
             return
@@ -352,9 +349,9 @@ class _Run:
         self.size = plan.step_size(number, plan.epochs * self.batches)
         lengths = lengths_of(batch, self.ending)
         if plan.dropout:
-            hidden = torch.rand(batch.shape, generator=_generator(plan.seed, number, 1))
+            hidden = torch.rand(batch.shape, generator=generator_of(plan.seed, number, 1))
             batch = batch.masked_fill((hidden < plan.dropout).to(batch.device), -1)
-        num_tokens = _num_tokens(batch, lengths)
+        num_tokens = int(((batch >= 0) & inside(batch, lengths)).sum())
         if self.pyjuice is not None:
             state.log_likelihood += self.pyjuice.step(batch, self.size)
         else:
@@ -369,14 +366,9 @@ class _Run:
         tokens = torch.unique(batch)
         tokens = tokens[tokens >= 0]
         own = slice(self.processes.rank, None, self.processes.count)
-        error: PcgcdError | None = None
-        counts: Counts | None = None
-        try:
-            part = None if lengths is None else lengths[own]
-            counts = self.parameters.counts(batch[own], tokens, part)
-        except PcgcdError as problem:
-            error = problem
-        counts = self.processes.sum_counts(counts, error)
+        part = None if lengths is None else lengths[own]
+        counts = self.processes.do(lambda: self.parameters.counts(batch[own], tokens, part))
+        counts = counts.summed(self.processes)
         self.parameters.update(counts, self.size, self.plan.pseudocount)
         return counts.log_likelihood
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
+from pcgcd.basics.files import remove_leftovers
 from pcgcd.errors import CheckpointError
-from pcgcd.hmm.files.tensor_files import read_tensors, remove_leftovers, write_tensors
-from pcgcd.learning.em.fit_result import Epoch
+from pcgcd.hmm.files.tensor_files import read_tensors, write_tensors
 from pcgcd.learning.em.parameters import Parameters
+from pcgcd.learning.results import Epoch
+from pcgcd.learning.resuming import check_same
 
 __all__ = ["FitFolder", "FitState"]
 
@@ -89,20 +91,8 @@ class FitFolder:
                 f"{self._state.name} is not the state of a fit ({error!r}); give another "
                 "checkpoint_dir"
             ) from error
-        differing = sorted(
-            name
-            for name in settings.keys() | self.settings.keys()
-            if settings.get(name) != self.settings.get(name)
-        )
-        if differing:
-            shown = ", ".join(
-                f"{name} (there {settings.get(name)}, here {self.settings.get(name)})"
-                for name in differing
-            )
-            raise CheckpointError(
-                f"the checkpoint_dir holds a fit with other settings: {shown}; give another "
-                "folder, or the same settings to resume it"
-            )
+        here = {**dict.fromkeys(settings), **self.settings}
+        check_same(settings, here, "the checkpoint_dir", "a fit with other settings")
         _assign(parameters, tensors, self._state)
         return state
 

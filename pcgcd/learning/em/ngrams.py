@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from pcgcd.errors import InvalidParameterError
-from pcgcd.learning.em.sequences import Data, Sequences, lengths_of
+from pcgcd.learning.sequences import Data, Sequences, inside, lengths_of
 
 __all__ = ["ngram_log_likelihood"]
 
@@ -69,12 +69,9 @@ def _ngrams(data: Data, vocab_size: int, order: int, eos_ids: tuple[int, ...]) -
     sequences = Sequences(data, vocab_size, torch.device("cpu"))
     found = []
     for batch in sequences.batches(_ROWS):
-        lengths = lengths_of(batch, eos_ids)
         padded = torch.nn.functional.pad(batch, (order - 1, 0), value=vocab_size)
         windows = padded.unfold(1, order, 1)  # (batch, n, order)
-        kept = (windows >= 0).all(-1)
-        if lengths is not None:
-            kept &= torch.arange(batch.shape[1]) < lengths.unsqueeze(1)
+        kept = (windows >= 0).all(-1) & inside(batch, lengths_of(batch, eos_ids))
         found.append(windows[kept].numpy())
     if not found or not sum(map(len, found)):
         raise InvalidParameterError("an n-gram model needs at least one observed token")

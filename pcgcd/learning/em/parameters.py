@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from pcgcd.hmm.hmm import HMM, MonarchHMM
-from pcgcd.hmm.steps import DenseSteps, MonarchSteps, Steps, steps_of
-from pcgcd.hmm.walks import log_likelihoods
-from pcgcd.learning.em.expected_counts import Counts, counts_of, index_of, working_dtype
+from pcgcd.basics.numbers import normalise_
+from pcgcd.hmm.model import HiddenMarkovModel
+from pcgcd.hmm.steps import Steps, steps_of
+from pcgcd.hmm.walks import index_of, log_likelihoods, working_dtype
+from pcgcd.learning.em.expected_counts import Counts, counts_of
 
 __all__ = ["Parameters"]
 
@@ -31,28 +30,34 @@ class Parameters:
     """
 
     def __init__(
-        self, steps: Steps, initial: Tensor, stored: Tensor, scale: Tensor, offset: Tensor
+        self,
+        kind: type[HiddenMarkovModel],
+        steps: Steps,
+        initial: Tensor,
+        stored: Tensor,
+        scale: Tensor,
+        offset: Tensor,
     ) -> None:
         """Hold the tensors; :meth:`copy_of` makes them."""
-        self.steps, self.initial, self.stored = steps, initial, stored
+        self.kind, self.steps, self.initial, self.stored = kind, steps, initial, stored
         self.scale, self.offset = scale, offset
         parts = [(part > 0).sum(0) for part in _pieces(stored)]
         self.possible_tokens = torch.stack(parts).sum(0)  # (H,), at the start
 
     @classmethod
-    def copy_of(cls, hmm: HMM | MonarchHMM) -> Parameters:
+    def copy_of(cls, hmm: HiddenMarkovModel) -> Parameters:
         """The parameters of a model, copied."""
         dtype = working_dtype(hmm.emission.dtype)
         steps = steps_of(hmm, dtype)
         plain = torch.contiguous_format
-        copied: list[Tensor] = [factor.clone(memory_format=plain) for factor in steps.factors]
-        steps = DenseSteps(*copied) if len(copied) == 1 else MonarchSteps(*copied)
+        steps = type(steps)(*(factor.clone(memory_format=plain) for factor in steps.factors))
         emission = hmm.emission.detach()
         stored = torch.empty(
             (hmm.vocab_size, hmm.num_hidden), dtype=dtype, device=emission.device
         ).copy_(emission.t())
         initial = hmm.initial.detach().to(dtype).clone(memory_format=plain)
-        return cls(steps, initial, stored, torch.ones_like(initial), torch.zeros_like(initial))
+        scale, offset = torch.ones_like(initial), torch.zeros_like(initial)
+        return cls(type(hmm), steps, initial, stored, scale, offset)
 
     # -- as tensors ---------------------------------------------------------------------------
 
@@ -67,15 +72,13 @@ class Parameters:
         for name, tensor in self.tensors().items():
             tensor.copy_(tensors[name])
 
-    def to_hmm(self) -> HMM | MonarchHMM:
+    def to_hmm(self) -> HiddenMarkovModel:
         """A model of its own, with rows that sum to one."""
         self.write_out()
         emission = self.stored.new_empty(self.stored.shape[::-1]).copy_(self.stored.t())
-        factors = [_normalised(factor.clone()) for factor in self.steps.factors]
-        initial = _normalised(self.initial.clone())
-        kind: Any = HMM if len(factors) == 1 else MonarchHMM
-        result: HMM | MonarchHMM = kind(initial, *factors, _normalised(emission), validate=False)
-        return result
+        factors = [normalise_(factor.clone()) for factor in self.steps.factors]
+        initial = normalise_(self.initial.clone())
+        return self.kind.from_factors(initial, factors, normalise_(emission), validate=False)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -171,13 +174,6 @@ def _blend(theta: Tensor, counts: Tensor, step_size: float, pseudocount: float) 
     known = total > 0
     counts.div_(torch.where(known, total, torch.ones_like(total)))
     theta.lerp_(counts, known.to(theta.dtype).mul_(step_size))
-
-
-def _normalised(rows: Tensor) -> Tensor:
-    """Rows that sum to one, in place."""
-    for part in _pieces(rows.view(-1, rows.shape[-1])):
-        part.div_(part.sum(-1, keepdim=True, dtype=torch.float64).to(rows.dtype))
-    return rows
 
 
 def _pieces(matrix: Tensor) -> tuple[Tensor, ...]:

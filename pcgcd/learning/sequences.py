@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.errors import InvalidParameterError
-from pcgcd.learning.em.expected_counts import checked_batch
+from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["Data", "Sequences"]
+__all__ = ["Data", "Sequences", "checked_batch", "inside", "lengths_of", "num_tokens"]
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Data: TypeAlias = "Tensor | Array | Sequence[Tensor | Array]"
@@ -98,3 +97,36 @@ def lengths_of(batch: Tensor, ending: tuple[int, ...]) -> Tensor | None:
     text = torch.where(differs.any(1), length - differs.flip(1).int().argmax(1), 0)
     ended = torch.isin(last[:, 0], torch.tensor(ending, device=batch.device))
     return torch.where(ended, (text + 1).clamp(max=length), length)
+
+
+def num_tokens(tokens: Tensor, eos_ids: tuple[int, ...]) -> Tensor:
+    """The tokens of each row up to and including its first EOS, (N,)."""
+    lengths = lengths_of(tokens.long(), eos_ids)
+    return torch.full((len(tokens),), tokens.shape[1]) if lengths is None else lengths
+
+
+def inside(batch: Tensor, lengths: Tensor | None) -> Tensor:
+    """Which positions of a batch belong to sequences of these lengths, (batch, n)."""
+    if lengths is None:
+        return torch.ones_like(batch, dtype=torch.bool)
+    return torch.arange(batch.shape[1], device=batch.device) < lengths.unsqueeze(1)
+
+
+def checked_batch(batch: Tensor | Array, vocab_size: int, device: torch.device) -> Tensor:
+    """A batch of sequences as integers on a device, after a check of its shape and tokens."""
+    result = torch.as_tensor(batch)
+    if result.dim() != 2 or result.shape[1] < 1 or result.is_floating_point():
+        raise InvalidParameterError(
+            "sequences must be integers (number, length), but have shape "
+            f"{tuple(result.shape)} and type {result.dtype}"
+        )
+    result = result.to(device=device, dtype=torch.long)
+    if result.numel():
+        lowest, highest = (int(end) for end in result.aminmax())
+        if lowest < -1 or highest >= vocab_size:
+            wrong = lowest if lowest < -1 else highest
+            raise VocabularyMismatchError(
+                f"tokens must lie in 0..{vocab_size - 1} (or be -1, not observed), but {wrong} was "
+                "found; are the sequences from another vocabulary?"
+            )
+    return result

@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pcgcd.hmm.hmm import HMM, MonarchHMM
+from pcgcd.hmm.model import HiddenMarkovModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["Epoch", "FitResult", "Progress"]
 
-Model = TypeVar("Model", HMM, MonarchHMM)
-
-_BLUE, _ORANGE, _INK = "#2b67a6", "#e67e22", "#2b2f36"
+Model = TypeVar("Model", bound=HiddenMarkovModel)
 
 
 @dataclass(frozen=True)
@@ -105,48 +103,6 @@ class FitResult(Generic[Model]):
             references: Other models' bits per token, by name, as horizontal lines: the language
                 model's own entropy, an n-gram model.
         """
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
+        from pcgcd.learning.curve import draw_curve
 
-        figure = Figure(figsize=(6.0, 3.6), layout="constrained")
-        axes = figure.subplots()
-        epochs = [entry.epoch for entry in self.history]
-        axes.plot(
-            epochs,
-            [-entry.train / math.log(2) for entry in self.history],
-            color=_BLUE,
-            label="training, as it went",
-        )
-        measured = [(0, self.start_held_out)]
-        measured += [(entry.epoch, entry.held_out) for entry in self.history]
-        held = [
-            (epoch, -value / math.log(2))
-            for epoch, value in measured
-            if value is not None and math.isfinite(value)
-        ]
-        if held:
-            axes.plot(*zip(*held), color=_ORANGE, marker="o", markersize=3, label="held out")
-        best = dict(held).get(self.best_epoch)
-        if best is not None:
-            axes.plot(
-                [self.best_epoch], [best], "*", color=_ORANGE, markersize=11, label="best epoch"
-            )
-        for name, bits in (references or {}).items():
-            axes.axhline(bits, color=_INK, linewidth=0.8, linestyle=":")
-            axes.annotate(
-                name,
-                (1, bits),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="bottom",
-                fontsize=8,
-                color=_INK,
-            )
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("bits per token")
-        axes.grid(alpha=0.25, linewidth=0.6)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        axes.legend(frameon=False, fontsize=8)
-        return figure
+        return draw_curve(self, references or {})

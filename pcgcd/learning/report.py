@@ -14,12 +14,12 @@ from typing import Any
 from torch import Tensor
 
 from pcgcd import __version__
-from pcgcd.hmm import HMM, MonarchHMM
-from pcgcd.hmm.files.tensor_files import write_whole
+from pcgcd.basics.files import write_text
+from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.learning.distillation.shards import SampleSet
 from pcgcd.learning.em.fit import log_likelihood_per_token
-from pcgcd.learning.em.fit_result import FitResult
 from pcgcd.learning.em.ngrams import ngram_log_likelihood
+from pcgcd.learning.results import FitResult
 
 __all__ = ["compare", "versions", "write_report"]
 
@@ -27,7 +27,7 @@ _PACKAGES = ("torch", "transformers", "scikit-learn", "pyjuice", "vllm")
 
 
 def compare(
-    hmm: HMM | MonarchHMM, samples: SampleSet, training: Tensor, held_out: Tensor
+    hmm: HiddenMarkovModel, samples: SampleSet, training: Tensor, held_out: Tensor
 ) -> dict[str, float]:
     """Held-out bits per token of the HMM, the language model and a bigram model.
 
@@ -74,8 +74,7 @@ def write_report(
     """Write ``report.json`` and ``curve.png``."""
     history = [asdict(entry) for entry in result.history]
     report = {**facts, "history": history, "start_held_out": result.start_held_out}
-    text = json.dumps(report, indent=2, default=str) + "\n"
-    write_whole(folder / "report.json", [text.encode()])
+    write_text(folder / "report.json", json.dumps(report, indent=2, default=str) + "\n")
     if not result.history:
         return
     from pcgcd.viz import save

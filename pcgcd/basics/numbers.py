@@ -1,0 +1,82 @@
+"""Whole numbers, and weights that become probabilities."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcgcd.errors import InvalidParameterError
+
+__all__ = ["check_weights", "check_whole_number", "is_whole_number", "normalise_", "normalised"]
+
+_PIECE = 1 << 18
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Say whether a value is an integer of Python or numpy; true and false are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_whole_number(name: str, value: object, least: int = 0, most: int | None = None) -> int:
+    """Check that an argument is a whole number between two (None: without end); returns it.
+
+    Raises:
+        InvalidParameterError: It is none, or lies outside.
+
+    >>> check_whole_number("budget", 0, least=1)
+    Traceback (most recent call last):
+    pcgcd.errors.InvalidParameterError: budget must be a whole number of at least 1, but is 0
+    """
+    if is_whole_number(value) and least <= value and (most is None or value <= most):
+        return int(value)
+    between = f"of at least {least}" if most is None else f"between {least} and {most}"
+    raise InvalidParameterError(f"{name} must be a whole number {between}, but is {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    if is_whole_number(value) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"
+    return f"{value!r:.60}"
+
+
+def check_weights(name: str, weights: Tensor) -> None:
+    """Check that all weights are finite and not negative (on a GPU, this synchronises).
+
+    Raises:
+        InvalidParameterError: One is negative, infinite or not a number.
+    """
+    if not weights.numel():
+        return
+    lowest, highest = (float(end) for end in weights.detach().aminmax())
+    if not (lowest >= 0 and highest < float("inf")):
+        raise InvalidParameterError(
+            f"{name} must be probabilities, but has negative or undefined entries (smallest: "
+            f"{lowest:g}, largest: {highest:g}); pass probabilities, not logarithms"
+        )
+
+
+def normalised(weights: Tensor) -> Tensor:
+    """Rows of weights as distributions along the last axis; a row of zeros stays one.
+
+    >>> normalised(torch.tensor([[1.0, 3.0], [0.0, 0.0]]))
+    tensor([[0.2500, 0.7500],
+            [0.0000, 0.0000]])
+    """
+    return weights / _divisor(weights.sum(-1, keepdim=True))
+
+
+def normalise_(weights: Tensor) -> Tensor:
+    """Do the same in place, a few rows at a time, with sums in float64; returns the weights."""
+    rows = weights.view(-1, weights.shape[-1])
+    for part in rows.split(max(1, _PIECE // rows.shape[1])):
+        total = part.sum(-1, keepdim=True, dtype=torch.float64)
+        part.div_(_divisor(total).to(part.dtype))
+    return weights
+
+
+def _divisor(total: Tensor) -> Tensor:
+    """What to divide rows by: their sums, and one where there is nothing to divide."""
+    return torch.where(total == 0, 1, total)

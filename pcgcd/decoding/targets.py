@@ -1,0 +1,143 @@
+"""What is generated: a constraint over tokens that defines the target, and a guide towards it.
+
+This is the one place where constraints, automata and circuits enter decoding, for
+:func:`pcgcd.generate`, for logits processors and for other libraries alike. Automata are padded
+with EOS here, so that masks ("within n tokens") and messages ("in exactly n steps") always agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, TypeAlias
+
+from pcgcd.automata import FiniteAutomaton
+from pcgcd.automata.padding import padded
+from pcgcd.circuits import Chain, ChainMixture, Circuit, CircuitLike, circuit_product, mixture
+from pcgcd.constraints import Constraint
+from pcgcd.engine import PrefixEngine, parts_of
+from pcgcd.engine.compiling import engine_of, joined
+from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
+from pcgcd.hmm import HiddenMarkovModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pcgcd.automata import Vocabulary
+
+__all__ = ["Target", "Wanted", "given"]
+
+Wanted: TypeAlias = "Constraint | FiniteAutomaton | CircuitLike"
+"""What can be asked for: a constraint, an automaton over tokens, or a circuit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """p_lm(x) f(x), up to its sum: f is what the automaton says, and the guide only guides.
+
+    Attributes:
+        automaton: The constraint, padded with EOS; several are joined into one.
+        guide: A circuit that looks ahead; None if there is none.
+        length: The number of tokens, if the guide is of one length.
+    """
+
+    automaton: FiniteAutomaton
+    guide: CircuitLike | None = None
+
+    @classmethod
+    def of(
+        cls,
+        wanted: Wanted,
+        vocabulary: Vocabulary,
+        guide: CircuitLike | None = None,
+        *,
+        cache: Path | str | None = None,
+    ) -> Target:
+        """Read what was asked for.
+
+        The automata among the factors of a circuit are the constraint; the rest guides. A circuit
+        without an automaton only guides, and then everything is allowed.
+
+        Args:
+            wanted: A constraint, an automaton over the tokens, or a circuit.
+            vocabulary: The language model's tokens.
+            guide: What looks ahead, if ``wanted`` does not say.
+            cache: A folder in which compiled automata are kept.
+        """
+        automata: Sequence[FiniteAutomaton]
+        if isinstance(wanted, Constraint):
+            automata = (wanted.compile(vocabulary, cache=cache),)
+        elif isinstance(wanted, CircuitLike):
+            found, automata = parts_of(wanted)
+            if found is not None and guide is not None:
+                raise InvalidParameterError(
+                    "the circuit has a guide of its own, so that hmm= must be left out; multiply "
+                    "them if both are to guide"
+                )
+            guide = found if guide is None else guide
+        else:
+            raise InvalidParameterError(
+                "the target must be a Constraint, a FiniteAutomaton or a circuit such as hmm * fa, "
+                f"but is {type(wanted).__name__}; see pcgcd.constraints"
+            )
+        width = vocabulary.logits_size
+        for name, size in [
+            *(("the constraint's automaton", fa.vocab_size) for fa in automata),
+            *([] if guide is None else [(_name(guide), guide.vocab_size)]),
+        ]:
+            if size != width:
+                raise VocabularyMismatchError(
+                    f"the language model has {width} tokens, but {name} has {size}; compile the "
+                    "constraint with lm.vocabulary, and use an HMM distilled from this model"
+                )
+        return cls(_constraint(automata, vocabulary), guide)
+
+    @property
+    def length(self) -> int | None:
+        """The number of tokens of a text, if the guide is of one length."""
+        return self.guide.num_variables if isinstance(self.guide, Circuit) else None
+
+    def engine(self, prompt: Iterable[int] = (), *, guided: bool = True) -> PrefixEngine:
+        """What answers for prefixes.
+
+        Args:
+            prompt: The tokens of the prompt: a guide that copies from prompts is conditioned.
+            guided: Whether the guide is asked; masks alone do not need it.
+        """
+        guide = None if self.guide is None or not guided else given(self.guide, prompt)
+        return engine_of(guide, self.automaton)
+
+
+def _name(guide: CircuitLike) -> str:
+    return "the HMM" if isinstance(guide, HiddenMarkovModel) else "the guide"
+
+
+def _constraint(automata: Sequence[FiniteAutomaton], vocabulary: Vocabulary) -> FiniteAutomaton:
+    """One padded automaton whose value on a text is f(x)."""
+    ready = [padded(fa, vocabulary.eos_ids) for fa in automata]
+    hard = [fa for fa in ready if not fa.is_weighted]
+    if hard and len(hard) < len(ready):
+        # What is weighted must be weighed once, not once for each path of a mere constraint.
+        allowed = joined(hard, vocabulary.logits_size)
+        hard = [allowed if allowed.is_unambiguous else allowed.determinize()]
+        ready = [*hard, *(fa for fa in ready if fa.is_weighted)]
+    return joined(ready, vocabulary.logits_size)
+
+
+def given(guide: CircuitLike, prompt: Iterable[int]) -> CircuitLike:
+    """The guide of answers to a prompt: every HMM in it that has learnt to copy is conditioned."""
+    if isinstance(guide, HiddenMarkovModel):
+        return guide.given(prompt)
+    tokens = tuple(prompt)
+    if isinstance(guide, ChainMixture):
+        parts = [given(part, tokens) for part in guide.operands]
+        return guide if _same(parts, guide.operands) else mixture(parts, guide.weights)
+    if isinstance(guide, Chain) and len(guide.factors) > 1:
+        factors = [given(factor, tokens) for factor in guide.factors]
+        return guide if _same(factors, guide.factors) else reduce(circuit_product, factors)
+    return guide
+
+
+def _same(new: Sequence[CircuitLike], old: Sequence[CircuitLike]) -> bool:
+    return all(a is b for a, b in zip(new, old))

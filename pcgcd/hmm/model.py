@@ -1,0 +1,267 @@
+"""What all kinds of hidden Markov models share."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from pcgcd.basics.numbers import check_weights, check_whole_number
+from pcgcd.circuits import Chain, ChainOperators, Dense, Identity, Operator
+from pcgcd.circuits.semirings import BOOLEAN
+from pcgcd.errors import CheckpointError, InvalidParameterError
+from pcgcd.hmm.copying import Copying
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pcgcd.hmm.files.checkpoints import VocabularyLike
+
+__all__ = ["HiddenMarkovModel", "random_rows"]
+
+_TOLERANCE = 1e-3
+
+
+class HiddenMarkovModel(Chain):
+    """A hidden Markov model (Def. 4.1), whatever its transition is made of.
+
+    :class:`pcgcd.HMM` has a dense one, :class:`pcgcd.MonarchHMM` a Monarch matrix. What applies
+    a transition uses ``operators.transition`` and need not know which it is.
+
+    Attributes:
+        factor_names: The attributes that hold the transition's parameters.
+        initial: p(z_1), (H,).
+        emission: p(x_t | z_t), (H, V), rows sum to one.
+        copying: How answers repeat their prompt, for :meth:`given`; None if that was not learnt.
+            As a circuit, the model is the one without a prompt.
+    """
+
+    factor_names: ClassVar[tuple[str, ...]]
+    initial: Tensor
+    emission: Tensor
+    copying: Copying | None
+
+    @property
+    @abstractmethod
+    def _transition_operator(self) -> Operator:
+        """The transition as an operator, (H, H)."""
+
+    @abstractmethod
+    def __init__(
+        self, *tensors: Tensor, copying: Copying | None = None, validate: bool = True
+    ) -> None:
+        """Hold the initial vector, the parameters of the transition, and the emission."""
+
+    @classmethod
+    def from_factors(
+        cls,
+        initial: Tensor,
+        factors: Sequence[Tensor],
+        emission: Tensor,
+        *,
+        copying: Copying | None = None,
+        validate: bool = True,
+    ) -> Self:
+        """A model of this kind, the parameters of its transition in one list."""
+        return cls(initial, *factors, emission, copying=copying, validate=validate)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    @property
+    def transition_factors(self) -> tuple[Tensor, ...]:
+        """The parameters of the transition; the rows of each are distributions."""
+        return tuple(getattr(self, name) for name in self.factor_names)
+
+    @property
+    def num_hidden(self) -> int:
+        """The number of hidden states H."""
+        return int(self.initial.shape[0])
+
+    @cached_property
+    def operators(self) -> ChainOperators:
+        """See :class:`pcgcd.circuits.Chain`."""
+        return ChainOperators(
+            initial=Dense(self.initial.unsqueeze(0)),
+            transition=self._transition_operator,
+            emission=Dense(self.emission),
+            final=Identity(self.num_hidden),
+        )
+
+    @cached_property
+    def ended(self) -> Tensor:
+        """Whether a hidden state repeats one token for ever, as after an EOS, (H,).
+
+        Of the states that emit one token only, the largest sets, one for each token, that no
+        transition leaves.
+        """
+        possible = self.emission.detach() > 0
+        single = (possible.sum(-1) == 1).nonzero().flatten()
+        result = torch.zeros(self.num_hidden, dtype=torch.bool, device=self.emission.device)
+        if not len(single):
+            return result
+        token = possible[single].to(torch.uint8).argmax(-1)
+        tokens, place = token.unique(return_inverse=True)
+        stays = result.new_zeros(len(tokens), self.num_hidden)
+        stays[place, single] = True
+        while True:
+            kept = stays & ~self.operators.transition.matvec(~stays, BOOLEAN)
+            if torch.equal(kept, stays):
+                return stays.any(0)
+            stays = kept
+
+    # -- other models -------------------------------------------------------------------------
+
+    def given(self, prompt: Iterable[int]) -> Self:
+        """The model of answers to a prompt, which repeat some of its tokens.
+
+        A hidden state in which the text has :attr:`ended` repeats nothing of the prompt.
+
+        Args:
+            prompt: The tokens of the prompt.
+
+        Returns:
+            An HMM with other emissions; this one if it has no :attr:`copying`.
+        """
+        if self.copying is None:
+            return self
+        going_on = Copying(self.copying.rates.masked_fill(self.ended, 0), self.copying.weights)
+        return self.with_emission(going_on.emission(self.emission, prompt))
+
+    def with_emission(self, emission: Tensor, copying: Copying | None = None) -> Self:
+        """The same initial and transition probabilities with other emissions, (H, V)."""
+        return self.from_factors(
+            self.initial, self.transition_factors, emission, copying=copying, validate=False
+        )
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
+        """The same model with its tensors elsewhere, or in another floating type."""
+        initial, emission, *factors = (
+            tensor.to(device=device, dtype=dtype)
+            for tensor in (self.initial, self.emission, *self.transition_factors)
+        )
+        copying = None if self.copying is None else self.copying.to(device, dtype)
+        return self.from_factors(initial, factors, emission, copying=copying, validate=False)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        emission_dtype: torch.dtype | str | None = None,
+        vocabulary: VocabularyLike | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write the model to a folder; see :func:`pcgcd.hmm.files.checkpoints.save_hmm`."""
+        from pcgcd.hmm.files.checkpoints import save_hmm
+
+        return save_hmm(
+            self, folder, emission_dtype=emission_dtype, vocabulary=vocabulary, facts=facts
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        vocabulary: VocabularyLike | str | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """Read a model of this kind; see :func:`pcgcd.hmm.files.checkpoints.load_hmm`.
+
+        Raises:
+            CheckpointError: There is no model, or one of another kind.
+        """
+        from pcgcd.hmm.files.checkpoints import load_hmm
+
+        hmm = load_hmm(source, vocabulary=vocabulary, dtype=dtype, device=device)
+        if not isinstance(hmm, cls):
+            raise CheckpointError(
+                f"this is a {type(hmm).__name__}, not a {cls.__name__}; read it with "
+                f"{type(hmm).__name__}.from_pretrained, or either kind with load_hmm"
+            )
+        return hmm
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_hidden={self.num_hidden}, vocab_size={self.vocab_size}, "
+            f"dtype={self.emission.dtype})"
+        )
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def _check(self, num_hidden: int, validate: bool) -> None:
+        """Check the tensors when all of them are set.
+
+        Args:
+            num_hidden: The number of hidden states that the transition has.
+            validate: Also check that rows sum to one. That all entries are numbers and none is
+                negative is checked always: what is computed from others means nothing.
+        """
+        self._check_shapes(num_hidden)
+        for name in ("initial", *self.factor_names, "emission"):
+            weights = getattr(self, name)
+            check_weights(name, weights)
+            if validate:
+                _check_sums(name, weights)
+
+    def _check_shapes(self, num_hidden: int) -> None:
+        if self.initial.shape != (num_hidden,) or self.emission.dim() != 2:
+            raise InvalidParameterError(
+                "an HMM needs an initial vector (H,) and an emission matrix (H, V), but got "
+                f"{tuple(self.initial.shape)} and {tuple(self.emission.shape)}; H is {num_hidden}"
+            )
+        if self.emission.shape[0] != num_hidden or num_hidden < 1:
+            raise InvalidParameterError(
+                f"the emission has {self.emission.shape[0]} rows, but there are {num_hidden} "
+                "hidden states"
+            )
+        copying, vocab_size = self.copying, self.emission.shape[1]
+        if copying is None:
+            return
+        if (len(copying.rates), len(copying.weights)) != (num_hidden, vocab_size):
+            raise InvalidParameterError(
+                f"copying has {len(copying.rates)} rates and {len(copying.weights)} weights, but "
+                f"there are {num_hidden} hidden states and {vocab_size} tokens"
+            )
+
+
+def _check_sums(name: str, weights: Tensor) -> None:
+    error = float((weights.detach().sum(-1) - 1).abs().max())
+    if not error <= _TOLERANCE:
+        raise InvalidParameterError(
+            f"{name} must sum to 1 along its last axis, but is off by up to {error:g}; normalise "
+            "it, or pass validate=False to use unnormalised weights"
+        )
+
+
+def random_rows(
+    *shape: int, concentration: float, generator: torch.Generator | None, dtype: torch.dtype
+) -> Tensor:
+    """Rows drawn from a symmetric Dirichlet distribution.
+
+    They are normalised Gamma draws. A small concentration gives draws far below the range of any
+    type, so these are made as logarithms, log Gamma(a) ~ log Gamma(a + 1) + log(U) / a, and a row
+    keeps its largest entries. What is too small for ``dtype`` beside them becomes zero.
+    """
+    for size in shape:
+        check_whole_number("the number of hidden states and of tokens", size, least=1)
+    if not 0 < concentration < float("inf"):
+        raise InvalidParameterError(f"concentration must be positive, but is {concentration:g}")
+    wide = torch.float64
+    small = concentration < 1
+    shapes = torch.full(shape, concentration + small, dtype=wide)
+    log_draws = torch._standard_gamma(shapes, generator).log()
+    if small:
+        uniform = torch.empty(shape, dtype=wide).exponential_(generator=generator)  # -log U
+        log_draws -= uniform / concentration
+    return log_draws.softmax(-1).to(dtype)
