@@ -313,7 +313,6 @@ class FiniteAutomaton(Masking, Chain):
 
     @property
     def is_indicator(self) -> bool:
-        """See :class:`pcgcd.circuits.CircuitLike`."""
         return not self.is_weighted and self.is_unambiguous
 
     @property

@@ -48,7 +48,6 @@ class _Family(CircuitLike):
 
     @property
     def vocab_size(self) -> int:
-        """See :class:`CircuitLike`."""
         return self.operands[0].vocab_size
 
 
@@ -57,18 +56,15 @@ class FamilyProduct(_Family):
 
     @property
     def factors(self) -> tuple[CircuitLike, ...]:
-        """See :class:`CircuitLike`."""
         return tuple(factor for operand in self.operands for factor in operand.factors)
 
     def unroll(self, length: int | None = None) -> Circuit:
-        """See :class:`CircuitLike`."""
         left, right = (operand.unroll(length) for operand in self.operands)
         return Circuit(_multiply_graphs(left, right, partial=False), factors=self.factors)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> FamilyProduct:
-        """See :class:`CircuitLike`."""
         return FamilyProduct([operand.to(device, dtype) for operand in self.operands])
 
     def __repr__(self) -> str:
@@ -84,14 +80,12 @@ class FamilyMixture(_Family):
         self.weights = tuple(weights)
 
     def unroll(self, length: int | None = None) -> Circuit:
-        """See :class:`CircuitLike`."""
         graphs = [operand.unroll(length) for operand in self.operands]
         return Circuit(_mix_graphs(graphs, self.weights), factors=(self,))
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> FamilyMixture:
-        """See :class:`CircuitLike`."""
         return FamilyMixture([o.to(device, dtype) for o in self.operands], self.weights)
 
     def __repr__(self) -> str:

@@ -94,7 +94,6 @@ class Chain(CircuitLike):
 
     @property
     def factors(self) -> tuple[Chain, ...]:
-        """See :class:`CircuitLike`."""
         return (self,)
 
     def map_operators(self, operator_map: OperatorMap) -> Chain:
@@ -167,14 +166,12 @@ class Chain(CircuitLike):
     # Prefixes are read by the engine that decodes; everything else by the general queries.
 
     def next_token_log_probs(self, prefix: Tensor, length: int | None = None) -> Tensor:
-        """See :class:`CircuitLike`."""
         known = prefixes.readable_prefix(self, prefix, length)
         if known is None or length is None or known.shape[1] >= length:
             return super().next_token_log_probs(prefix, length)
         return prefixes.next_token_log_probs(self, known, length)
 
     def log_marginal(self, x: Tensor, length: int | None = None) -> Tensor:
-        """See :class:`CircuitLike`."""
         whole = x.shape[-1] if length is None else length
         known = prefixes.readable_prefix(self, x, whole)
         if known is None:
@@ -189,7 +186,6 @@ class Chain(CircuitLike):
         evidence: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """See :class:`CircuitLike`."""
         whole = evidence.shape[-1] if length is None and evidence is not None else length
         given = torch.full((1, 0), 0, device=self.device) if evidence is None else evidence
         rows = given if given.dim() == 2 else given.unsqueeze(0)
@@ -239,13 +235,11 @@ class OperatorChain(Chain):
 
     @property
     def operators(self) -> ChainOperators:
-        """See :class:`Chain`."""
         return self._operators
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> OperatorChain:
-        """See :class:`CircuitLike`."""
         return OperatorChain(self.operators.to(device, dtype))
 
     def __repr__(self) -> str:
@@ -287,7 +281,6 @@ class ChainProduct(Chain):
 
     @cached_property
     def operators(self) -> ChainOperators:
-        """See :class:`Chain`."""
         a, b = self.left.operators, self.right.operators
         return ChainOperators(
             initial=kronecker(a.initial, b.initial),
@@ -298,12 +291,10 @@ class ChainProduct(Chain):
 
     @property
     def is_indicator(self) -> bool:
-        """See :class:`CircuitLike`."""
         return all(factor.is_indicator for factor in self.factors)
 
     @property
     def weighs_by_paths(self) -> bool:
-        """See :class:`Chain`."""
         return any(factor.counts_paths or factor.weighs_by_paths for factor in self.factors)
 
     def split_units(self, units: Tensor) -> tuple[Tensor, ...]:
@@ -322,7 +313,6 @@ class ChainProduct(Chain):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> ChainProduct:
-        """See :class:`CircuitLike`."""
         return ChainProduct(self.left.to(device, dtype), self.right.to(device, dtype))
 
     def __repr__(self) -> str:

@@ -37,7 +37,6 @@ class ChainMixture(Chain):
 
     @cached_property
     def operators(self) -> ChainOperators:
-        """See :class:`Chain`."""
         each = [operand.operators for operand in self.operands]
         return ChainOperators(
             initial=side_by_side(
@@ -50,7 +49,6 @@ class ChainMixture(Chain):
 
     @property
     def weighs_by_paths(self) -> bool:
-        """See :class:`Chain`."""
         return any(operand.weighs_by_paths for operand in self.operands)
 
     def map_operators(self, operator_map: OperatorMap) -> ChainMixture:
@@ -60,7 +58,6 @@ class ChainMixture(Chain):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> ChainMixture:
-        """See :class:`CircuitLike`."""
         return ChainMixture([o.to(device, dtype) for o in self.operands], self.weights)
 
     def __repr__(self) -> str:

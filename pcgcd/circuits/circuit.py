@@ -103,7 +103,6 @@ class Circuit(CircuitLike):
 
     @property
     def factors(self) -> tuple[CircuitLike, ...]:
-        """See :class:`CircuitLike`."""
         return (self,) if self._factors is None else self._factors
 
     @property

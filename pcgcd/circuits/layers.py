@@ -138,12 +138,10 @@ class InputLayer(Layer):
 
     @cached_property
     def scope(self) -> Scope:
-        """See :class:`Layer`."""
         return self._own_scope
 
     @property
     def num_units(self) -> int:
-        """See :class:`Layer`."""
         return self.emission.shape[0]
 
     @property
@@ -153,7 +151,6 @@ class InputLayer(Layer):
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """See :class:`Layer`."""
         return (self.emission,)
 
     def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
@@ -167,11 +164,9 @@ class InputLayer(Layer):
     def down(
         self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
     ) -> list[Value]:
-        """See :class:`Layer`."""
         return []
 
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> InputLayer:
-        """See :class:`Layer`."""
         return InputLayer(self.variable, operator_map(self.emission))
 
 
@@ -191,11 +186,9 @@ class ProductLayer(Layer):
 
     @property
     def num_units(self) -> int:
-        """See :class:`Layer`."""
         return self.children[0].num_units
 
     def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
-        """See :class:`Layer`."""
         return reduce(semiring.mul, below)
 
     def down(
@@ -215,7 +208,6 @@ class ProductLayer(Layer):
 
     @property
     def down_needs_values(self) -> bool:
-        """See :class:`Layer`."""
         return len(self.children) > 1
 
     def trace(
@@ -230,16 +222,13 @@ class ProductLayer(Layer):
 
     @property
     def trace_needs_values(self) -> bool:
-        """See :class:`Layer`."""
         return False
 
     @property
     def is_decomposable(self) -> bool:
-        """See :class:`Layer`."""
         return self._has_disjoint_children
 
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> ProductLayer:
-        """See :class:`Layer`."""
         return ProductLayer(*children)
 
 
@@ -264,16 +253,13 @@ class SumLayer(Layer):
 
     @property
     def num_units(self) -> int:
-        """See :class:`Layer`."""
         return self.weights[0].shape[0]
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """See :class:`Layer`."""
         return self.weights
 
     def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
-        """See :class:`Layer`."""
         return reduce(
             semiring.add, (w.matvec(value, semiring) for w, value in zip(self.weights, below))
         )
@@ -281,7 +267,6 @@ class SumLayer(Layer):
     def down(
         self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
     ) -> list[Value]:
-        """See :class:`Layer`."""
         return [w.rmatvec(flow, semiring) for w in self.weights]
 
     def trace(
@@ -306,7 +291,6 @@ class SumLayer(Layer):
 
     @property
     def is_smooth(self) -> bool:
-        """See :class:`Layer`."""
         return all(child.scope == self.scope for child in self.children)
 
     @property
@@ -315,5 +299,4 @@ class SumLayer(Layer):
         return True
 
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> SumLayer:
-        """See :class:`Layer`."""
         return SumLayer(children, [operator_map(w) for w in self.weights])

@@ -82,21 +82,17 @@ class _MixedState(PrefixState):
 
     @cached_property
     def tracks(self) -> tuple[Track, ...]:
-        """See :class:`PrefixState`."""
         return tuple(self._parts[part].tracks[row] for part, row in self._places)
 
     @property
     def log_prefix(self) -> Tensor:
-        """See :class:`PrefixState`."""
         return self._gathered(lambda state: state.log_prefix)
 
     @property
     def log_mass(self) -> Tensor:
-        """See :class:`PrefixState`."""
         return self._gathered(lambda state: state.log_mass)
 
     def log_lookahead(self) -> Tensor:
-        """See :class:`PrefixState`."""
         return self._gathered(lambda state: state.log_lookahead())
 
     def _unknown_log_lookahead(self) -> Tensor:
@@ -107,7 +103,6 @@ class _MixedState(PrefixState):
         return Candidates.merged(parts, self._members, self.vocab_size)
 
     def guide_log_probs(self, columns: Tensor | None) -> Tensor:
-        """See :class:`PrefixState`."""
         parts = [
             state.guide_log_probs(None if columns is None else columns[list(rows)])
             for state, rows in zip(self._parts, self._members)

@@ -156,11 +156,9 @@ class ChainEngine(PrefixEngine):
         return self.messages.log_mass(budget)
 
     def check(self, budget: int) -> None:
-        """See :class:`PrefixEngine`."""
         check_budget(self.graph, budget)
 
     def start(self, budgets: Sequence[int | None]) -> ChainState:
-        """See :class:`PrefixEngine`."""
         return cast("ChainState", super().start(budgets))
 
     def __repr__(self) -> str:

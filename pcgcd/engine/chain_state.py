@@ -81,17 +81,14 @@ class ChainState(PrefixState):
 
     @cached_property
     def tracks(self) -> tuple[Track, ...]:
-        """See :class:`PrefixState`."""
         return tuple(row.track for row in self._rows)
 
     @cached_property
     def log_prefix(self) -> Tensor:
-        """See :class:`PrefixState`."""
         return self._of_distinct([row.log_prefix for row in self._distinct[0]])
 
     @cached_property
     def log_mass(self) -> Tensor:
-        """See :class:`PrefixState`."""
         return self._of_distinct([row.log_mass for row in self._distinct[0]])
 
     def _unknown_log_lookahead(self) -> Tensor:
@@ -108,7 +105,6 @@ class ChainState(PrefixState):
         return found if len(rows) == len(self._rows) else found.rows(number)
 
     def guide_log_probs(self, columns: Tensor | None) -> Tensor:
-        """See :class:`PrefixState`."""
         rows, number = self._distinct
         parts: dict[int, Tensor] = {}
         for guide, members in self._guides:
@@ -131,11 +127,9 @@ class ChainState(PrefixState):
         return torch.stack([parts[i] for i in number]).log()
 
     def advance(self, tokens: Sequence[int] | Tensor) -> ChainState:
-        """See :class:`PrefixState`."""
         return cast(ChainState, super().advance(tokens))
 
     def select(self, rows: Sequence[int] | Tensor) -> ChainState:
-        """See :class:`PrefixState`."""
         return cast(ChainState, super().select(rows))
 
     def _advanced(self, tokens: list[int]) -> ChainState:

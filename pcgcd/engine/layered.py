@@ -49,7 +49,6 @@ class LayeredEngine(PrefixEngine):
         self._lengths: dict[int, tuple[_Plan, _Plan]] = {}
 
     def check(self, budget: int) -> None:
-        """See :class:`PrefixEngine`."""
         check_budget(self.graph, budget)
         if isinstance(self._guide, Circuit) and budget != self._guide.num_variables:
             raise InvalidParameterError(
@@ -264,17 +263,14 @@ class LayeredState(PrefixState):
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        """See :class:`PrefixState`."""
         return self._tracks
 
     @cached_property
     def log_mass(self) -> Tensor:
-        """See :class:`PrefixState`."""
         return self._whole.mass()
 
     @cached_property
     def log_prefix(self) -> Tensor:
-        """See :class:`PrefixState`."""
         return self.log_mass if self._free is None else self._free.mass()
 
     def _unknown_log_lookahead(self) -> Tensor:
@@ -291,7 +287,6 @@ class LayeredState(PrefixState):
         return Candidates(None, with_support(log_weights, mask > -torch.inf).float())
 
     def guide_log_probs(self, columns: Tensor | None) -> Tensor:
-        """See :class:`PrefixState`."""
         rows = _log_normalised(self._free or self._whole)
         return rows if columns is None else rows.gather(1, columns.to(rows.device))
 

@@ -85,7 +85,6 @@ class HiddenMarkovModel(Chain):
 
     @cached_property
     def operators(self) -> ChainOperators:
-        """See :class:`pcgcd.circuits.Chain`."""
         return ChainOperators(
             initial=Dense(self.initial.unsqueeze(0)),
             transition=self._transition_operator,

@@ -77,22 +77,18 @@ class DenseSteps(Steps):
 
     @cached_property
     def operator(self) -> Operator:
-        """See :class:`Steps`."""
         return Dense(*self.factors)
 
     def start(self, num_steps: int, batch_size: int) -> None:
         """See :class:`Steps`."""
 
     def forward(self, step: int, message: Tensor, out: Tensor) -> None:
-        """See :class:`Steps`."""
         torch.mm(message, self.factors[0], out=out)
 
     def backward(self, step: int, ratio: Tensor, out: Tensor) -> None:
-        """See :class:`Steps`."""
         torch.mm(ratio, self.factors[0].t(), out=out)
 
     def add_counts(self, into: Sequence[Tensor], messages: Tensor, ratios: Tensor) -> None:
-        """See :class:`Steps`."""
         into[0].addmm_(messages.flatten(0, 1).t(), ratios.flatten(0, 1))
 
 
@@ -103,11 +99,9 @@ class MonarchSteps(Steps):
 
     @cached_property
     def operator(self) -> Operator:
-        """See :class:`Steps`."""
         return Monarch(*self.factors)
 
     def start(self, num_steps: int, batch_size: int) -> None:
-        """See :class:`Steps`."""
         left, right = self.factors
         a, b = left.shape[:2]
         self._between = left.new_empty(b, num_steps, batch_size, a)  # q, (l, step, batch, i)
@@ -115,7 +109,6 @@ class MonarchSteps(Steps):
         self._returned = left.new_empty(a, num_steps, batch_size, b)  # v, (i, step, batch, l)
 
     def forward(self, step: int, message: Tensor, out: Tensor) -> None:
-        """See :class:`Steps`."""
         left, right = self.factors
         a, b = left.shape[:2]
         mixed = torch.bmm(message.view(-1, a, b).transpose(0, 1), left)  # (i, batch, l)
@@ -125,7 +118,6 @@ class MonarchSteps(Steps):
         out.view(-1, a, b).copy_(moved.permute(1, 2, 0))
 
     def backward(self, step: int, ratio: Tensor, out: Tensor) -> None:
-        """See :class:`Steps`."""
         left, right = self.factors
         a, b = left.shape[:2]
         ratios, returned = self._ratios[:, step], self._returned[:, step]

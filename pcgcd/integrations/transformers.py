@@ -241,7 +241,6 @@ class LCDLogitsProcessor(ConstrainedLogitsProcessor):
         *,
         prompt_length: int | None = None,
     ) -> None:
-        """See :class:`ConstrainedLogitsProcessor`."""
         super().__init__(
             target,
             vocabulary,

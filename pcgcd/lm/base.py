@@ -140,7 +140,6 @@ class SharedSession(LMSession):
 
     @property
     def num_rows(self) -> int:
-        """See :class:`LMSession`."""
         return len(self._slots)
 
     @property
@@ -165,7 +164,6 @@ class SharedSession(LMSession):
         return self._rows
 
     def advance(self, tokens: Sequence[int] | Tensor) -> None:
-        """See :class:`LMSession`."""
         chosen = checked_tokens(tokens, self._width, self.num_rows)
         slots: dict[tuple[int, int], int] = {}
         for pair in zip(self._slots, chosen):

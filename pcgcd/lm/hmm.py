@@ -55,7 +55,6 @@ class HMMLanguageModel(LanguageModel):
         self._engine = ChainEngine.of(self.hmm, everything(hmm.vocab_size), dtype)
 
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
-        """See :class:`LanguageModel`."""
         if not len(prefixes):
             return torch.empty(0, self.vocabulary.logits_size)
         return _rows(self._read([tuple(self._checked_prefix(prefix)) for prefix in prefixes]))

@@ -86,7 +86,6 @@ class TableLM(LanguageModel):
         return cls(vocabulary, row)
 
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
-        """See :class:`LanguageModel`."""
         rows = [self._row(self._checked_prefix(prefix)) for prefix in prefixes]
         return torch.stack(rows) if rows else torch.empty(0, self._width, dtype=torch.float64)
 

@@ -123,7 +123,6 @@ class TransformersLM(LanguageModel):
         return torch.stack([rows[prefix] for prefix in checked]) if checked else empty
 
     def start(self, prompts: Sequence[Sequence[int]]) -> LMSession:
-        """See :class:`LanguageModel`."""
         checked = self._checked_prompts(prompts)
         padded = len({len(prompt) for prompt in checked}) > 1
         if "past_key_values" not in self._accepts or (padded and self._is_recurrent):

@@ -1,4 +1,9 @@
-"""Compiled: masks from the edges of a token automaton."""
+"""Masks from the edges of a token automaton.
+
+The edges of a state are sorted by the budget that they need, so the mask for a budget is the union
+of the labels of a first few of them. Labels of many tokens are packed bits, which are joined word
+by word; those of few are lists, whose bits are set one by one.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pcgcd.automata.kernels.growing import sort_head, with_room
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 
@@ -34,12 +40,18 @@ def _class_sizes(token_class: Any, num_classes: Any) -> Any:
     counts = np.zeros((4, num_classes), dtype=np.int64)
     for token in range(len(token_class)):
         counts[token & 3, token_class[token]] += 1
-    return counts[0] + counts[1] + counts[2] + counts[3]
+    for c in range(num_classes):
+        counts[0, c] += counts[1, c] + counts[2, c] + counts[3, c]
+    return counts[0]
 
 
 @compiled
 def _pack_bits(label_class: Any, token_class: Any, labels: Any, places: Any, pool: Any) -> None:
-    """Write labels as packed bits to their places in the pool, eight labels at a time."""
+    """Write labels as packed bits to their places in the pool, eight labels at a time.
+
+    One pass over the tokens gives each a byte, whose bit i says whether label i has it; then the
+    i-th bits of 32 such bytes are a word. O(V labels / 8) passes.
+    """
     vocab_size = len(token_class)
     class_code = np.empty(label_class.shape[1], dtype=np.uint8)
     code = np.zeros((vocab_size + 31) // 32 * 32, dtype=np.uint8)
@@ -115,8 +127,13 @@ def pack_labels(label_class: Any, token_class: Any, width: Any, num_listed: Any)
                     for i in range(last[c] - size[c], last[c]):
                         pool[place] = member[i]
                         place += 1
-    packed = np.flatnonzero(span[:, 1] < 0)
-    _pack_bits(label_class, token_class, packed, span[packed, 0], pool)
+    packed, places = np.empty(num_labels, dtype=np.int64), np.empty(num_labels, dtype=np.int64)
+    count = np.int64(0)
+    for label in range(num_labels):
+        if span[label, 1] < 0:
+            packed[count], places[count] = label, span[label, 0]
+            count += 1
+    _pack_bits(label_class, token_class, packed[:count], places[:count], pool)
     return span, pool
 
 
@@ -134,7 +151,7 @@ def common_sets(first: Any, labels: Any, span: Any, least: Any, most_sets: Any) 
     Returns:
         The number of each state's set, or -1; the sets.
     """
-    sets = new_lists()
+    sets, members = new_lists(), np.empty(64, dtype=np.int32)
     number = np.empty(len(first) - 1, dtype=np.int64)
     for state in range(len(number)):
         number[state] = -1
@@ -143,9 +160,13 @@ def common_sets(first: Any, labels: Any, span: Any, least: Any, most_sets: Any) 
             start, stop = span[labels[edge], 0], span[labels[edge], 1]
             cost += stop - start if stop >= 0 else least
         if cost > least and sets.total[0] < most_sets:
-            members = np.sort(labels[first[state] : first[state + 1]])
-            sets = reserved(sets, np.int64(len(members)))
-            number[state] = intern_list(sets, members, np.int64(0), np.int64(len(members)))
+            size = first[state + 1] - first[state]
+            members = with_room(members, size)
+            for i in range(size):
+                members[i] = labels[first[state] + i]
+            sort_head(members, size)
+            sets = reserved(sets, size)
+            number[state] = intern_list(sets, members, np.int64(0), size)
     return number, sets.first[: sets.total[0] + 1].copy(), sets.pool[: sets.first[sets.total[0]]]
 
 
@@ -252,11 +273,15 @@ def write_masks(rows: Any, members: Any, starts: Any, budgets: Any, table: Any) 
 
 @compiled
 def reached_budget(state: Any, budget: Any, table: Any) -> Any:
-    """The least budget with which a state has the same mask; -1 if there is no such state."""
+    """The least budget with which a state has the same mask; -1 if there is no such state.
+
+    Binary search among the budgets of its edges.
+    """
     if state < 0 or state >= np.int64(table[0]):
         return np.int64(-1)
     first = np.int64(table[2 * state + 1])
     low, high = np.int64(0), (np.int64(table[2 * state + 3]) - first) // EDGE_WORDS
+    # Invariant: the edges before `low` are within the budget, those from `high` on are not.
     while low < high:
         middle = (low + high) // 2
         if np.int64(table[first + EDGE_WORDS * middle]) <= budget:
@@ -283,7 +308,10 @@ def step(state: Any, token: Any, table: Any, label_class: Any, token_class: Any)
 
 @compiled
 def steps(members: Any, token: Any, table: Any, label_class: Any, token_class: Any) -> Any:
-    """The states after a token from any of several, in order."""
+    """The states after a token from any of several, in order.
+
+    One step of Thompson's simulation (1968, "Regular expression search algorithm").
+    """
     count = 0
     for state in members:
         count += (np.int64(table[2 * state + 3]) - np.int64(table[2 * state + 1])) // EDGE_WORDS

@@ -25,7 +25,18 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
 
 @compiled
 def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_states: Any) -> Any:
-    """The table of :class:`pcgcd.automata.kernels.walks.Moves`, from edges over bytes."""
+    """The table of :class:`pcgcd.automata.kernels.walks.Moves`, from edges over bytes.
+
+    Three passes over the edges and classes, O(E C): find the cells with several targets, count
+    these, write them.
+
+    Args:
+        source: The source of each edge, (E,).
+        target: The target of each edge, (E,).
+        label: The label of each edge, (E,).
+        label_class: Which classes are in each label, (L, C).
+        num_states: The number of states S.
+    """
     num_classes = label_class.shape[1]
     delta = np.empty((num_states, num_classes), dtype=np.int32)
     for state in range(num_states):

@@ -27,11 +27,9 @@ class _Plain(Linear):
     """Ordinary numbers, in the widest floating type that takes part."""
 
     def lift(self, weights: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return weights if weights.is_floating_point() else weights.to(self.dtype)
 
     def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
-        """See :class:`Semiring`."""
         return super().matmul(x.to(torch.promote_types(x.dtype, weights.dtype)), weights)
 
 

@@ -21,25 +21,20 @@ class BlockDiagonal(Blocks):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return sum(self._sizes(0)), sum(self._sizes(1))
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         pieces = zip(self.blocks, self._split(x, 1, semiring))
         return semiring.concat([block.matvec(piece, semiring) for block, piece in pieces])
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         pieces = zip(self.blocks, self._split(x, 0, semiring))
         return semiring.concat([block.rmatvec(piece, semiring) for block, piece in pieces])
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self._between_zeros(index, 0, lambda block, i: block.rows(i, semiring), semiring)
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self._between_zeros(index, 1, lambda block, i: block.columns(i, semiring), semiring)
 
     def _between_zeros(
@@ -57,11 +52,9 @@ class BlockDiagonal(Blocks):
         return semiring.concat(parts)
 
     def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.concat([block.total(semiring) for block in self.blocks])
 
     def selection(self, rows: Tensor) -> Tensor | None:
-        """See :class:`Operator`."""
         result, start = rows, 0
         for block, own, local in self._places(rows, 0):
             selected = block.selection(local.where(own, 0))

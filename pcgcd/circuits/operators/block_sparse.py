@@ -28,7 +28,6 @@ class BlockSparse(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return (
             self.num_blocks[0] * self.weights.shape[1],
             self.num_blocks[1] * self.weights.shape[2],
@@ -36,15 +35,12 @@ class BlockSparse(Operator):
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return self.weights.numel()
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self._apply(x, self.weights, self.column, self.row, 0, semiring)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self._apply(x, self.weights.mT, self.row, self.column, 1, semiring)
 
     def _apply(

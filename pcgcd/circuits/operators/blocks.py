@@ -25,7 +25,6 @@ class Blocks(Operator):
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return sum(block.cost for block in self.blocks)
 
     def _sizes(self, axis: int) -> list[int]:

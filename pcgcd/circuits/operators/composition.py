@@ -33,29 +33,23 @@ class Composition(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.operators[0].shape[0], self.operators[-1].shape[1]
 
     @property
     def factors(self) -> tuple[Operator, ...]:
-        """See :class:`Operator`."""
         return tuple(factor for operator in self.operators for factor in operator.factors)
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return sum(operator.cost for operator in self.operators)
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return reduce(lambda v, op: op.matvec(v, semiring), reversed(self.operators), x)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return reduce(lambda v, op: op.rmatvec(v, semiring), self.operators, x)
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         first, *rest = self.operators
         if not rest:
             return first.rows(index, semiring)
@@ -65,19 +59,16 @@ class Composition(Operator):
         return Composition(*rest).rmatvec(first.rows(index, semiring), semiring)
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         *rest, last = self.operators
         value = last.columns(index, semiring)
         return Composition(*rest).matvec(value, semiring) if rest else value
 
     def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         *rest, last = self.operators
         value = last.total(semiring)
         return Composition(*rest).matvec(value, semiring) if rest else value
 
     def selection(self, rows: Tensor) -> Tensor | None:
-        """See :class:`Operator`."""
         selected: Tensor | None = rows
         for operator in self.operators:
             if selected is None:

@@ -31,7 +31,6 @@ class Dense(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.weights.shape[0], self.weights.shape[1]
 
     @cached_property
@@ -45,17 +44,13 @@ class Dense(Operator):
         return bool(weights.amin() > weights.amax().clamp(min=1) * floor)
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.matmul(x, self.weights, self._positive)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.matmul(x, self.weights.mT, self._positive)
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.lift(self.weights.index_select(0, index))
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.lift(self.weights.index_select(1, index).mT)

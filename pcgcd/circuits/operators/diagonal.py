@@ -22,24 +22,19 @@ class Identity(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.size, self.size
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return 0
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return x
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return x
 
     def selection(self, rows: Tensor) -> Tensor:
-        """See :class:`Operator`."""
         return rows
 
 
@@ -52,21 +47,17 @@ class Multiple(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.size, self.size
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return self.size
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         # A tensor without axes multiplies numbers of any type on any device.
         return semiring.mul(x, semiring.lift(torch.tensor(self.weight, dtype=torch.float64)))
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self.matvec(x, semiring)
 
     def __repr__(self) -> str:
@@ -86,18 +77,14 @@ class Diagonal(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.weights.shape[0], self.weights.shape[0]
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return self.weights.shape[0]
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.mul(x, semiring.lift(self.weights))
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self.matvec(x, semiring)

@@ -47,26 +47,21 @@ class Incidence(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self._shape
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return len(self.row)
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         if not self._scatters:
             x = semiring.gather(x, self.column)
         return x if self._gathers else semiring.scatter(x, self.row, self.shape[0])
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         if not self._gathers:
             x = semiring.gather(x, self.row)
         return x if self._scatters else semiring.scatter(x, self.column, self.shape[1])
 
     def selection(self, rows: Tensor) -> Tensor | None:
-        """See :class:`Operator`."""
         return self.column[rows] if self._gathers else None

@@ -64,7 +64,6 @@ class Kronecker(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return (
             self.left.shape[0] * self.right.shape[0],
             self.left.shape[1] * self.right.shape[1],
@@ -72,7 +71,6 @@ class Kronecker(Operator):
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return self._plan[0]
 
     @cached_property
@@ -84,7 +82,6 @@ class Kronecker(Operator):
         return _cheapest_order(self.left.factors, self.right.factors, True)
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         message = semiring.unflatten(x, self.left.shape[1], self.right.shape[1])
         for on_left, operator in self._plan[1]:
             message = semiring.swap(message) if on_left else message
@@ -93,7 +90,6 @@ class Kronecker(Operator):
         return semiring.flatten(message)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         message = semiring.unflatten(x, self.left.shape[0], self.right.shape[0])
         for on_left, operator in self._transposed_plan[1]:
             message = semiring.swap(message) if on_left else message
@@ -102,14 +98,12 @@ class Kronecker(Operator):
         return semiring.flatten(message)
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         right = self.right.shape[0]
         return semiring.outer(
             self.left.rows(index // right, semiring), self.right.rows(index % right, semiring)
         )
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         right = self.right.shape[1]
         return semiring.outer(
             self.left.columns(index // right, semiring),
@@ -117,7 +111,6 @@ class Kronecker(Operator):
         )
 
     def selection(self, rows: Tensor) -> Tensor | None:
-        """See :class:`Operator`."""
         size = self.right.shape[0]
         left, right = self.left.selection(rows // size), self.right.selection(rows % size)
         return None if left is None or right is None else left * self.right.shape[1] + right

@@ -35,27 +35,21 @@ class LabelSets(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.label_class.shape[0], self.token_class.shape[0]
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return self.label_class.numel() + self.token_class.numel()
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         by_class = semiring.scatter(x, self.token_class, self.label_class.shape[1])
         return semiring.matmul(by_class, self.label_class)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.gather(semiring.matmul(x, self.label_class.mT), self.token_class)
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.lift(self.label_class[index][:, self.token_class])
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.lift(self.label_class[:, self.token_class[index]].mT)

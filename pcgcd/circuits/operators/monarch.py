@@ -38,31 +38,26 @@ class Monarch(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         size = self.left.shape[0] * self.left.shape[1]
         return size, size
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return self.left.numel() + self.right.numel()
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         a, b = self.left.shape[:2]
         message = semiring.swap(semiring.unflatten(x, a, b))  # (..., l, k)
         message = semiring.swap(semiring.matmul(message, self.right))  # (..., i, l)
         return semiring.flatten(semiring.matmul(message, self.left))  # (..., (i, j))
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         a, b = self.left.shape[:2]
         message = semiring.matmul(semiring.unflatten(x, a, b), self.left.mT)  # (..., i, l)
         message = semiring.matmul(semiring.swap(message), self.right.mT)  # (..., l, k)
         return semiring.flatten(semiring.swap(message))  # (..., (k, l))
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         b = self.left.shape[1]
         i, j = index // b, index % b
         left = semiring.lift(self.left[i, j].unsqueeze(1))  # (n, 1, l)
@@ -70,7 +65,6 @@ class Monarch(Operator):
         return semiring.flatten(semiring.mul(left, right))
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         b = self.left.shape[1]
         k, l = index // b, index % b
         left = semiring.lift(self.left[:, :, l].permute(2, 0, 1))  # (n, i, j)

@@ -43,12 +43,10 @@ class RowwiseKronecker(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.left.shape[0] * self.right.shape[0], self.left.shape[1]
 
     @property
     def cost(self) -> int:
-        """See :class:`Operator`."""
         return self._cost
 
     @cached_property
@@ -62,7 +60,6 @@ class RowwiseKronecker(Operator):
         yield from torch.arange(outer.shape[0], device=self.device).split(max(1, _CHUNK // width))
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         outer, inner = self._sides()
         *batch, tokens = semiring.shape(x)
         column = semiring.reshape(x, (*batch, 1, tokens))
@@ -74,7 +71,6 @@ class RowwiseKronecker(Operator):
         return semiring.flatten(semiring.swap(message) if self._left_is_outer else message)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         outer, inner = self._sides()
         message = semiring.unflatten(x, self.left.shape[0], self.right.shape[0])
         message = semiring.swap(message) if self._left_is_outer else message  # (..., inner, outer)
@@ -100,14 +96,12 @@ class RowwiseKronecker(Operator):
         return (self.left, self.right) if self._left_is_outer else (self.right, self.left)
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         right = self.right.shape[0]
         return semiring.mul(
             self.left.rows(index // right, semiring), self.right.rows(index % right, semiring)
         )
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.outer(
             self.left.columns(index, semiring), self.right.columns(index, semiring)
         )

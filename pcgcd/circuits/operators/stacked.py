@@ -31,28 +31,22 @@ class Stacked(Blocks):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return sum(self._sizes(0)), self.blocks[0].shape[1]
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.concat([block.matvec(x, semiring) for block in self.blocks])
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         pieces = zip(self.blocks, self._split(x, 0, semiring))
         return reduce(semiring.add, (block.rmatvec(piece, semiring) for block, piece in pieces))
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self._collected(index, 0, lambda block, i: block.rows(i, semiring), semiring)
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.concat([block.columns(index, semiring) for block in self.blocks])
 
     def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.concat([block.total(semiring) for block in self.blocks])
 
 
@@ -69,28 +63,22 @@ class SideBySide(Blocks):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See :class:`Operator`."""
         return self.blocks[0].shape[0], sum(self._sizes(1))
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         pieces = zip(self.blocks, self._split(x, 1, semiring))
         return reduce(semiring.add, (block.matvec(piece, semiring) for block, piece in pieces))
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.concat([block.rmatvec(x, semiring) for block in self.blocks])
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return semiring.concat([block.rows(index, semiring) for block in self.blocks])
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return self._collected(index, 1, lambda block, i: block.columns(i, semiring), semiring)
 
     def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`."""
         return reduce(semiring.add, (block.total(semiring) for block in self.blocks))
 
 

@@ -34,7 +34,6 @@ class Counting(Semiring[Integers]):
     """
 
     def lift(self, weights: Tensor) -> Integers:
-        """See :class:`Semiring`."""
         numbers = weights.detach().cpu()
         if not numbers.is_floating_point():
             return numbers.to(torch.int64).numpy().astype(object)
@@ -47,62 +46,49 @@ class Counting(Semiring[Integers]):
         return np.asarray(np.frompyfunc(int, 1, 1)(numbers.double().numpy()), dtype=object)
 
     def to_log(self, x: Integers) -> Tensor:
-        """See :class:`Semiring`."""
         flat = [_log(number) for number in np.ravel(x)]
         return torch.tensor(flat, dtype=self.dtype).reshape(self.shape(x))
 
     def mul(self, x: Integers, y: Integers) -> Integers:
-        """See :class:`Semiring`."""
         return np.asarray(x * y, dtype=object)
 
     def add(self, x: Integers, y: Integers) -> Integers:
-        """See :class:`Semiring`."""
         return np.asarray(x + y, dtype=object)
 
     def sum(self, x: Integers) -> Integers:
-        """See :class:`Semiring`."""
         return np.asarray(x.sum(-1), dtype=object)
 
     def matmul(self, x: Integers, weights: Tensor, positive: bool = False) -> Integers:
-        """See :class:`Semiring`."""
         lifted = self.lift(weights)
         if lifted.ndim == 2:
             return np.asarray(x @ lifted.T, dtype=object)
         return np.asarray((x[..., None, :] * lifted).sum(-1), dtype=object)
 
     def gather(self, x: Integers, index: Tensor) -> Integers:
-        """See :class:`Semiring`."""
         return x[..., _indices(index)]
 
     def scatter(self, x: Integers, index: Tensor, size: int) -> Integers:
-        """See :class:`Semiring`."""
         total = np.zeros((size, *x.shape[:-1]), dtype=object)
         np.add.at(total, _indices(index), np.moveaxis(x, -1, 0))
         return np.moveaxis(total, 0, -1)
 
     def take_rows(self, x: Integers, index: Tensor) -> Integers:
-        """See :class:`Semiring`."""
         return np.asarray(x[_indices(index)], dtype=object)
 
     def where(self, mask: Tensor, x: Integers, y: Integers) -> Integers:
-        """See :class:`Semiring`."""
         return np.where(mask.cpu().numpy(), x, y)
 
     def concat(self, parts: Sequence[Integers]) -> Integers:
-        """See :class:`Semiring`."""
         batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         return np.concatenate(
             [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts], axis=-1
         )
 
     def shape(self, x: Integers) -> tuple[int, ...]:
-        """See :class:`Semiring`."""
         return tuple(x.shape)
 
     def reshape(self, x: Integers, shape: Sequence[int]) -> Integers:
-        """See :class:`Semiring`."""
         return x.reshape(tuple(shape))
 
     def swap(self, x: Integers) -> Integers:
-        """See :class:`Semiring`."""
         return np.swapaxes(x, -1, -2)

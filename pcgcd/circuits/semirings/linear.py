@@ -16,31 +16,24 @@ class Linear(TensorSemiring):
     """
 
     def lift(self, weights: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return weights.to(self.dtype)
 
     def to_log(self, x: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return safe_log(x)
 
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x * y
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x + y
 
     def sum(self, x: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return add_up(x)
 
     def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
-        """See :class:`Semiring`."""
         return contract(x, weights.to(x.dtype))
 
     def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
-        """See :class:`Semiring`."""
         return add_up_at(x, index, size)
 
 

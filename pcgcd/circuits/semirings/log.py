@@ -21,15 +21,12 @@ class LogSpace(TensorSemiring):
     """Elements are logarithms: products are sums, and zero is exactly -inf."""
 
     def lift(self, weights: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return safe_log(weights.to(self.dtype))
 
     def to_log(self, x: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x
 
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x + y
 
 
@@ -37,16 +34,13 @@ class Log(LogSpace):
     """Log space; zero is exactly -inf."""
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return self.sum(torch.stack(torch.broadcast_tensors(x, y), dim=-1))
 
     def sum(self, x: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         shift = _finite(x.amax(-1, keepdim=True))
         return safe_log(add_up((x - shift).exp())) + shift.squeeze(-1)
 
     def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
-        """See :class:`Semiring`."""
         weights = weights.to(self.dtype)
         shift = _finite(x.amax(-1, keepdim=True))
         row = (x - shift).exp()
@@ -63,7 +57,6 @@ class Log(LogSpace):
         return result
 
     def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
-        """See :class:`Semiring`."""
         shift = x.detach().new_full((*x.shape[:-1], size), float("-inf"))
         shift = _finite(shift.scatter_reduce(-1, index.expand(x.shape), x.detach(), "amax"))
         plain = (x - shift.index_select(-1, index)).exp()

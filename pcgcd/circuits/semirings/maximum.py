@@ -16,21 +16,17 @@ class Maximum(LogSpace):
     """Sums become maxima, products become sums of logarithms (Viterbi)."""
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return torch.maximum(x, y)
 
     def sum(self, x: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x.amax(-1)
 
     def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
-        """See :class:`Semiring`."""
         log_weights = self.lift(weights)
         rows = max(1, _CHUNK // max(1, x.numel()))
         parts = [(x.unsqueeze(-2) + part).amax(-1) for part in log_weights.split(rows, dim=-2)]
         return torch.cat(parts, dim=-1)
 
     def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
-        """See :class:`Semiring`."""
         bottom = x.new_full((*x.shape[:-1], size), float("-inf"))
         return bottom.scatter_reduce(-1, index.expand(x.shape), x, "amax")

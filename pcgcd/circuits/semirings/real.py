@@ -60,12 +60,10 @@ class Real(Semiring[Scaled]):
     """
 
     def lift(self, weights: Tensor) -> Scaled:
-        """See :class:`Semiring`."""
         mantissa = weights.to(self.dtype)
         return _normalise(mantissa, torch.zeros_like(mantissa, dtype=torch.int32))
 
     def to_log(self, x: Scaled) -> Tensor:
-        """See :class:`Semiring`."""
         log = safe_log(x.mantissa.double()) + x.exponent.double() * _LOG_2
         return log.to(x.mantissa.dtype)
 
@@ -78,21 +76,17 @@ class Real(Semiring[Scaled]):
         return normalised(_shifted(x, x.exponent.amax(-1, keepdim=True)))
 
     def mul(self, x: Scaled, y: Scaled) -> Scaled:
-        """See :class:`Semiring`."""
         return _normalise(x.mantissa * y.mantissa, x.exponent + y.exponent)
 
     def add(self, x: Scaled, y: Scaled) -> Scaled:
-        """See :class:`Semiring`."""
         shift = torch.maximum(x.exponent, y.exponent)
         return _normalise(_shifted(x, shift) + _shifted(y, shift), shift)
 
     def sum(self, x: Scaled) -> Scaled:
-        """See :class:`Semiring`."""
         shift = x.exponent.amax(-1, keepdim=True)
         return _normalise(add_up(_shifted(x, shift)), shift.squeeze(-1))
 
     def matmul(self, x: Scaled, weights: Tensor, positive: bool = False) -> Scaled:
-        """See :class:`Semiring`."""
         weights = weights.to(self.dtype)
         shift = x.exponent.amax(-1, keepdim=True)
         row = _shifted(x, shift)
@@ -115,11 +109,9 @@ class Real(Semiring[Scaled]):
         return Scaled(mantissa, exponent)
 
     def gather(self, x: Scaled, index: Tensor) -> Scaled:
-        """See :class:`Semiring`."""
         return Scaled(x.mantissa.index_select(-1, index), x.exponent.index_select(-1, index))
 
     def scatter(self, x: Scaled, index: Tensor, size: int) -> Scaled:
-        """See :class:`Semiring`."""
         batch = x.mantissa.shape[:-1]
         shift = x.exponent.new_full((*batch, size), _ZERO_EXPONENT)
         shift = shift.scatter_reduce(-1, index.expand(x.exponent.shape), x.exponent, "amax")
@@ -127,30 +119,24 @@ class Real(Semiring[Scaled]):
         return _normalise(add_up_at(plain, index, size), shift)
 
     def take_rows(self, x: Scaled, index: Tensor) -> Scaled:
-        """See :class:`Semiring`."""
         return Scaled(x.mantissa.index_select(0, index), x.exponent.index_select(0, index))
 
     def where(self, mask: Tensor, x: Scaled, y: Scaled) -> Scaled:
-        """See :class:`Semiring`."""
         return Scaled(
             torch.where(mask, x.mantissa, y.mantissa), torch.where(mask, x.exponent, y.exponent)
         )
 
     def concat(self, parts: Sequence[Scaled]) -> Scaled:
-        """See :class:`Semiring`."""
         return Scaled(
             broadcast_concat([part.mantissa for part in parts]),
             broadcast_concat([part.exponent for part in parts]),
         )
 
     def shape(self, x: Scaled) -> tuple[int, ...]:
-        """See :class:`Semiring`."""
         return tuple(x.mantissa.shape)
 
     def reshape(self, x: Scaled, shape: Sequence[int]) -> Scaled:
-        """See :class:`Semiring`."""
         return Scaled(x.mantissa.reshape(tuple(shape)), x.exponent.reshape(tuple(shape)))
 
     def swap(self, x: Scaled) -> Scaled:
-        """See :class:`Semiring`."""
         return Scaled(x.mantissa.transpose(-1, -2), x.exponent.transpose(-1, -2))

@@ -50,29 +50,22 @@ class TensorSemiring(Semiring[Tensor]):
     """A semiring on plain tensors: everything that only moves elements."""
 
     def gather(self, x: Tensor, index: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x.index_select(-1, index)
 
     def take_rows(self, x: Tensor, index: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x.index_select(0, index)
 
     def where(self, mask: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return torch.where(mask, x, y)
 
     def concat(self, parts: Sequence[Tensor]) -> Tensor:
-        """See :class:`Semiring`."""
         return broadcast_concat(parts)
 
     def shape(self, x: Tensor) -> tuple[int, ...]:
-        """See :class:`Semiring`."""
         return tuple(x.shape)
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """See :class:`Semiring`."""
         return x.reshape(tuple(shape))
 
     def swap(self, x: Tensor) -> Tensor:
-        """See :class:`Semiring`."""
         return x.transpose(-1, -2)

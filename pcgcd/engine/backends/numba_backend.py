@@ -22,7 +22,6 @@ class NumbaBackend(Backend):
     """Every emission that is needed is read once, in tiles of four tokens and four prefixes."""
 
     def class_sums(self, rows: Tensor, tiles: Tiles, low: int, high: int) -> Tensor:
-        """See :class:`Backend`."""
         result = torch.zeros(high - low, rows.shape[1], dtype=torch.float64)
         first = tiles.first[low : high + 1]
         if rows.dtype == torch.bfloat16:
@@ -45,7 +44,6 @@ class NumbaBackend(Backend):
         weight: np.ndarray[Any, np.dtype[np.float64]],
         first: Indices,
     ) -> Tensor:
-        """See :class:`Backend`."""
         result = torch.zeros(len(first) - 1, left.shape[1])
         right, weight = right.float(), weight.astype(np.float32)
         kernels.accumulate(
@@ -54,7 +52,6 @@ class NumbaBackend(Backend):
         return result
 
     def scores(self, rows: Tensor, messages: Tensor, task: ScoreTask) -> Tensor:
-        """See :class:`Backend`."""
         result = torch.full((len(task.group), task.width), -1.0)
         half = rows.dtype == torch.bfloat16
         emissions = (rows.view(torch.int16) if half else rows).numpy()

@@ -24,7 +24,6 @@ class TorchBackend(Backend):
     """Gathers, sums and matrix products."""
 
     def class_sums(self, rows: Tensor, tiles: Tiles, low: int, high: int) -> Tensor:
-        """See :class:`Backend`."""
         result = torch.zeros(high - low, rows.shape[1], dtype=torch.float64, device=rows.device)
         start, end = int(tiles.first[low]), int(tiles.first[high])
         for tokens in _chunks(tiles.order[start:end], rows.shape[1]):
@@ -41,7 +40,6 @@ class TorchBackend(Backend):
         weight: np.ndarray[Any, np.dtype[np.float64]],
         first: Indices,
     ) -> Tensor:
-        """See :class:`Backend`."""
         result = left.new_zeros(len(first) - 1, left.shape[1])
         group = np.repeat(np.arange(len(first) - 1), np.diff(first))
         for edges in _chunks(np.arange(int(first[0]), int(first[-1])), left.shape[1]):
@@ -53,7 +51,6 @@ class TorchBackend(Backend):
         return result
 
     def scores(self, rows: Tensor, messages: Tensor, task: ScoreTask) -> Tensor:
-        """See :class:`Backend`."""
         tiles, result = task.tiles, messages.new_full((len(task.group), task.width), -1)
         wide = self._wide_groups(task, len(messages))
         products = self._whole_vocabulary(rows, messages[as_tensor(wide, rows)])

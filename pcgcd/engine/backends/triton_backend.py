@@ -37,7 +37,6 @@ class TritonBackend(TorchBackend):
         self._kernels = _kernels()
 
     def class_sums(self, rows: Tensor, tiles: Tiles, low: int, high: int) -> Tensor:
-        """See :class:`Backend`."""
         width = rows.shape[1]
         result = torch.zeros(high - low, width, dtype=torch.float64, device=rows.device)
         grid = (high - low, -(-width // _BLOCK))
@@ -54,7 +53,6 @@ class TritonBackend(TorchBackend):
         weight: np.ndarray[Any, np.dtype[np.float64]],
         first: Indices,
     ) -> Tensor:
-        """See :class:`Backend`."""
         width, groups = left.shape[1], len(first) - 1
         result = left.new_empty(groups, width)
         if groups:
