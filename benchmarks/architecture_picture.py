@@ -73,7 +73,7 @@ def figure_architecture() -> Figure:
     fitting = _Part(
         6.9, 6.4, 2.9, ORANGE, "distillation", "expectation maximisation", "pcgcd.learning"
     )
-    hmm = _Part(6.9, 5.3, 2.9, ORANGE, "HMM", "dense or Monarch", "pcgcd.hmm")
+    hmm = _Part(6.9, 5.3, 2.9, ORANGE, "HMM", "dense, Monarch, a mixture ...", "pcgcd.hmm")
     product = _Part(
         4.85, 4.1, 3.4, INK, "hmm * fa", "circuit product: lazy, factored", "pcgcd.circuits"
     )
@@ -83,7 +83,7 @@ def figure_architecture() -> Figure:
         5.9,
         _GREEN,
         "queries",
-        "partition, prefix marginal, next token, sample, best path",
+        "partition, prefix state, next token, sample, best path",
         "pcgcd.circuits.queries, pcgcd.engine",
     )
     masks = _Part(2.05, 1.85, 2.2, _GREEN, "masks", "LCD, GCD")

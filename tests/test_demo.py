@@ -180,7 +180,7 @@ def test_an_infeasible_budget_names_the_smallest_that_works(results: DemoResults
     (budget,) = (budget for budget in results.budgets if budget.error is not None)
     assert (budget.length, budget.num_strings) == (6, 0)
     assert budget.log_probability == -math.inf
-    assert "smallest length that works is 7" in str(budget.error)
+    assert "smallest budget that works is 7" in str(budget.error)
 
 
 def test_next_token_probabilities_agree_with_enumeration(results: DemoResults) -> None:
@@ -246,5 +246,5 @@ def test_the_demo_prints_its_tables_and_writes_into_its_folder(
     printed = io.StringIO()
     demo.main(Path("out"), seed=0, console=Console(file=printed, width=200))
     assert "0.3333" in printed.getvalue()
-    assert "smallest length that works is 7" in printed.getvalue()
+    assert "smallest budget that works is 7" in printed.getvalue()
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["demo.png", "out"]

@@ -61,30 +61,28 @@ def padded(fa: FiniteAutomaton, eos_ids: Sequence[int]) -> FiniteAutomaton:
         raise InvalidParameterError("a text needs an end-of-sequence token, but there is none")
     if is_padded(fa, eos_ids):
         return fa
-    ends, end = set(eos_ids), fa.num_states
+    end = fa.num_states
     weights = np.ones(fa.num_edges) if fa.weight is None else fa.weight
-    edges: list[tuple[int, int, list[int]]] = []
-    edge_weights: list[float] = []
+    members = [fa.labels.tokens(label) for label in range(fa.labels.num_labels)]
+    texts = [np.setdiff1d(tokens, eos_ids, assume_unique=True) for tokens in members]
+    edges: list[tuple[int, int, Any]] = []
     last: dict[tuple[int, int], float] = {}  # (state, EOS token): the weight of ending so
     for source, target, label, weight in zip(
         fa.source.tolist(), fa.target.tolist(), fa.label.tolist(), weights.tolist()
     ):
-        tokens = fa.labels.tokens(label).tolist()
-        edges.append((source, target, [token for token in tokens if token not in ends]))
-        edge_weights.append(weight)
-        for token in ends.intersection(tokens) if fa.accepting_mask[target] else ():
-            last[source, token] = last.get((source, token), 0.0) + weight
+        edges.append((source, target, texts[label]))
+        if fa.accepting_mask[target]:
+            for token in np.intersect1d(members[label], eos_ids).tolist():
+                last[source, token] = last.get((source, token), 0.0) + weight
     for state in [*np.flatnonzero(fa.accepting_mask).tolist(), end]:
-        for token in ends:
+        for token in eos_ids:
             last.setdefault((state, token), 1.0)
-    for (state, token), weight in last.items():
-        edges.append((state, end, [token]))
-        edge_weights.append(weight)
+    edges += [(state, end, [token]) for state, token in last]
     return FiniteAutomaton.from_edges(
         num_states=end + 1,
         vocab_size=fa.vocab_size,
         initial=np.flatnonzero(fa.initial_mask).tolist(),
         accepting=[*np.flatnonzero(fa.accepting_mask).tolist(), end],
         edges=edges,
-        weights=None if fa.weight is None else edge_weights,
+        weights=None if fa.weight is None else [*weights, *last.values()],
     )

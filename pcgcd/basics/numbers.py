@@ -10,7 +10,15 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["check_weights", "check_whole_number", "is_whole_number", "normalise_", "normalised"]
+__all__ = [
+    "check_weights",
+    "check_whole_number",
+    "draw",
+    "draw_at",
+    "is_whole_number",
+    "normalise_",
+    "normalised",
+]
 
 _PIECE = 1 << 18
 
@@ -80,3 +88,24 @@ def normalise_(weights: Tensor) -> Tensor:
 def _divisor(total: Tensor) -> Tensor:
     """What to divide rows by: their sums, and one where there is nothing to divide."""
     return torch.where(total == 0, 1, total)
+
+
+def draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:
+    """One column of each row, with a probability in proportion to its weight, (rows,)."""
+    kind, device = torch.float64, weights.device
+    uniform = torch.rand(len(weights), dtype=kind, device=device, generator=generator)
+    return draw_at(weights, uniform)
+
+
+def draw_at(weights: Tensor, uniform: Tensor) -> Tensor:
+    """The same, decided by numbers in [0, 1), (rows,); never a column of weight zero.
+
+    >>> draw_at(torch.tensor([[1.0, 0.0, 3.0]] * 2), torch.tensor([0.2, 0.3]))
+    tensor([0, 2])
+    """
+    cumulative = weights.cumsum(-1, dtype=torch.float64)
+    total = cumulative[:, -1:]
+    # Strictly below the total, so that the first larger entry exists and has positive weight.
+    below = torch.nextafter(total, torch.zeros_like(total))
+    target = torch.minimum(uniform.unsqueeze(1) * total, below)
+    return torch.searchsorted(cumulative, target, right=True).squeeze(-1)

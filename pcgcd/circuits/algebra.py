@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from pcgcd.circuits import product_rules  # noqa: F401  (registers the rules)
@@ -15,10 +14,10 @@ from pcgcd.circuits.base import CircuitLike
 from pcgcd.circuits.chain import Chain, ChainProduct
 from pcgcd.circuits.chain_mixture import ChainMixture
 from pcgcd.circuits.circuit import Circuit
-from pcgcd.circuits.layers import Layer, SumLayer
+from pcgcd.circuits.layers import SumLayer
 from pcgcd.circuits.operators import Multiple
 from pcgcd.circuits.product import Multiplication
-from pcgcd.circuits.queries.requirements import require_tractable
+from pcgcd.circuits.properties import require_tractable
 from pcgcd.errors import (
     AmbiguousAutomatonError,
     AmbiguousAutomatonWarning,
@@ -38,58 +37,6 @@ __all__ = [
     "mixture",
     "scale",
 ]
-
-
-class _Family(CircuitLike):
-    """A circuit for every length that is combined from others, length by length."""
-
-    def __init__(self, operands: Sequence[CircuitLike]) -> None:
-        self.operands = tuple(operands)
-
-    @property
-    def vocab_size(self) -> int:
-        return self.operands[0].vocab_size
-
-
-class FamilyProduct(_Family):
-    """``a * b`` for every length, where one of the two is not a chain."""
-
-    @property
-    def factors(self) -> tuple[CircuitLike, ...]:
-        return tuple(factor for operand in self.operands for factor in operand.factors)
-
-    def unroll(self, length: int | None = None) -> Circuit:
-        left, right = (operand.unroll(length) for operand in self.operands)
-        return Circuit(_multiply_graphs(left, right, partial=False), factors=self.factors)
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> FamilyProduct:
-        return FamilyProduct([operand.to(device, dtype) for operand in self.operands])
-
-    def __repr__(self) -> str:
-        return " * ".join(f"({operand!r})" for operand in self.operands)
-
-
-class FamilyMixture(_Family):
-    """``sum_i weights[i] * operands[i]`` for every length."""
-
-    def __init__(self, operands: Sequence[CircuitLike], weights: Sequence[float]) -> None:
-        """Give each operand its weight."""
-        super().__init__(operands)
-        self.weights = tuple(weights)
-
-    def unroll(self, length: int | None = None) -> Circuit:
-        graphs = [operand.unroll(length) for operand in self.operands]
-        return Circuit(_mix_graphs(graphs, self.weights), factors=(self,))
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> FamilyMixture:
-        return FamilyMixture([o.to(device, dtype) for o in self.operands], self.weights)
-
-    def __repr__(self) -> str:
-        return " + ".join(f"{w:g} * ({o!r})" for w, o in zip(self.weights, self.operands))
 
 
 def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> CircuitLike:
@@ -122,24 +69,28 @@ def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) ->
     """
     if isinstance(a, Chain) and isinstance(b, Chain):
         return ChainProduct(a, b)
-    if isinstance(a, Circuit) or isinstance(b, Circuit):
-        length = a.num_variables if isinstance(a, Circuit) else b.unroll().num_variables
-        left = a if isinstance(a, Circuit) else a.unroll(length)
-        right = b if isinstance(b, Circuit) else b.unroll(length)
-        root = _multiply_graphs(left, right, partial)
-        return Circuit(root, factors=(*a.factors, *b.factors))
-    return FamilyProduct([a, b])
-
-
-def _multiply_graphs(a: Circuit, b: Circuit, partial: bool) -> Layer:
-    if a.scope != b.scope and not partial:
+    left, right = _graphs_of_one_length((a, b))
+    if left.scope != right.scope and not partial:
         raise StructuralPropertyError(
-            f"the circuits are over different variables: the left scope is {a.scope}, the right "
-            f"one {b.scope}. If that is meant, use circuit_product(a, b, partial=True)"
+            f"the circuits are over different variables: the left scope is {left.scope}, the right "
+            f"one {right.scope}. If that is meant, use circuit_product(a, b, partial=True)"
         )
-    require_tractable(a, "a product (its left operand)")
-    require_tractable(b, "a product (its right operand)")
-    return Multiplication().multiply(a.root, b.root)
+    require_tractable(left, "a product (its left operand)")
+    require_tractable(right, "a product (its right operand)")
+    root = Multiplication().multiply(left.root, right.root)
+    return Circuit(root, factors=(*a.factors, *b.factors))
+
+
+def _graphs_of_one_length(operands: Sequence[CircuitLike]) -> list[Circuit]:
+    fixed = next((operand for operand in operands if isinstance(operand, Circuit)), None)
+    if fixed is None:
+        kind = next(type(operand) for operand in operands if not isinstance(operand, Chain))
+        raise StructuralPropertyError(
+            f"circuits that are no chains are combined at one length only, but this {kind.__name__}"
+            " has none yet: unroll it first, circuit.unroll(n)"
+        )
+    length = fixed.num_variables
+    return [o if isinstance(o, Circuit) else o.unroll(length) for o in operands]
 
 
 def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> bool:
@@ -148,9 +99,7 @@ def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> b
     Products are lazy, so the answer comes from building one.
     """
     try:
-        product = circuit_product(a, b, partial=partial)
-        if isinstance(product, FamilyProduct):
-            product.sample_graph()
+        circuit_product(a, b, partial=partial)
     except PcgcdError:
         return False
     return True
@@ -158,7 +107,8 @@ def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> b
 
 def is_structured_decomposable(circuit: CircuitLike) -> bool:
     """Whether all products over the same variables divide them alike: compatible with itself."""
-    return is_compatible(circuit, circuit)
+    graph = circuit.sample_graph()
+    return is_compatible(graph, graph)
 
 
 def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = None) -> CircuitLike:
@@ -180,23 +130,15 @@ def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = N
     chains = [operand for operand in operands if isinstance(operand, Chain)]
     if len(chains) == len(operands):
         return ChainMixture(chains, weights)
-    fixed = next((operand for operand in operands if isinstance(operand, Circuit)), None)
-    if fixed is None:
-        return FamilyMixture(operands, weights)
-    length = fixed.num_variables
-    graphs = [o if isinstance(o, Circuit) else o.unroll(length) for o in operands]
-    return Circuit(_mix_graphs(graphs, weights))
-
-
-def _mix_graphs(circuits: Sequence[Circuit], weights: Sequence[float]) -> Layer:
-    first = circuits[0]
-    for circuit in circuits[1:]:
-        if circuit.scope != first.scope:
+    first, *others = graphs = _graphs_of_one_length(operands)
+    for other in others:
+        if other.scope != first.scope:
             raise StructuralPropertyError(
                 f"a mixture needs circuits over the same variables, but one scope is "
-                f"{first.scope} and another {circuit.scope}"
+                f"{first.scope} and another {other.scope}"
             )
-    return SumLayer([circuit.root for circuit in circuits], [Multiple(w, 1) for w in weights])
+    roots, shares = [graph.root for graph in graphs], [Multiple(w, 1) for w in weights]
+    return Circuit(SumLayer(roots, shares))
 
 
 def scale(circuit: CircuitLike, weight: float) -> CircuitLike:
@@ -205,10 +147,7 @@ def scale(circuit: CircuitLike, weight: float) -> CircuitLike:
 
 
 def condition(
-    p: CircuitLike,
-    constraint: CircuitLike,
-    *,
-    on_ambiguous: Literal["raise", "warn"] = "raise",
+    p: CircuitLike, constraint: CircuitLike, *, on_ambiguous: Literal["raise", "warn"] = "raise"
 ) -> CircuitLike:
     """``p(x | C)``: the product with a constraint whose values are known to be zero or one.
 

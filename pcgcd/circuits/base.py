@@ -112,10 +112,7 @@ class CircuitLike(Frozen, ABC):
         return scale(self, other) if isinstance(other, int | float) else NotImplemented
 
     def __rmul__(self, other: float) -> CircuitLike:
-        """A number times a circuit."""
-        from pcgcd.circuits.algebra import scale
-
-        return scale(self, other) if isinstance(other, int | float) else NotImplemented
+        return self.__mul__(other)
 
     def __add__(self, other: CircuitLike) -> CircuitLike:
         """``(a + b)(x) = a(x) + b(x)``; write ``0.3 * a + 0.7 * b`` for a weighted mixture."""

@@ -19,11 +19,7 @@ from pcgcd.circuits.layers import InputLayer, Layer, OperatorMap, ProductLayer, 
 from pcgcd.circuits.operators import Identity, Operator, compose, kronecker, rowwise_kronecker
 from pcgcd.circuits.semirings import BOOLEAN
 from pcgcd.circuits.tables import table_html
-from pcgcd.errors import (
-    AmbiguousAutomatonWarning,
-    InvalidParameterError,
-    VocabularyMismatchError,
-)
+from pcgcd.errors import AmbiguousAutomatonWarning, InvalidParameterError, VocabularyMismatchError
 
 __all__ = ["Chain", "ChainOperators", "ChainProduct", "OperatorChain", "check_together"]
 
@@ -74,7 +70,6 @@ class Chain(CircuitLike):
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens."""
         return self.operators.emission.shape[1]
 
     @property
@@ -97,7 +92,7 @@ class Chain(CircuitLike):
         return (self,)
 
     def map_operators(self, operator_map: OperatorMap) -> Chain:
-        """See :class:`CircuitLike`; the result is an :class:`OperatorChain` if anything changed."""
+        """The operators mapped; an :class:`OperatorChain` if anything changed."""
         operators = ChainOperators(*map(operator_map, self.operators))
         same = all(new is old for new, old in zip(operators, self.operators))
         return self if same else OperatorChain(operators)
@@ -222,7 +217,6 @@ class OperatorChain(Chain):
     """
 
     def __init__(self, operators: ChainOperators) -> None:
-        """Check that the operators fit together."""
         units, tokens = operators.emission.shape
         wanted = ((1, units), (units, units), (units, tokens), (units, units))
         for name, operator, shape in zip(operators._fields, operators, wanted):
@@ -270,7 +264,6 @@ class ChainProduct(Chain):
     """
 
     def __init__(self, left: Chain, right: Chain) -> None:
-        """Multiply two chains over one vocabulary."""
         check_together("multiply", (left, right))
         self.left, self.right = left, right
 
@@ -306,7 +299,6 @@ class ChainProduct(Chain):
         return tuple(reversed(parts))
 
     def map_operators(self, operator_map: OperatorMap) -> ChainProduct:
-        """See :class:`CircuitLike`: the operators of both factors."""
         left, right = self.left, self.right
         return ChainProduct(left.map_operators(operator_map), right.map_operators(operator_map))
 

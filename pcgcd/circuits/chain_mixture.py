@@ -25,7 +25,6 @@ class ChainMixture(Chain):
     """
 
     def __init__(self, operands: Sequence[Chain], weights: Sequence[float]) -> None:
-        """Give each chain its weight."""
         check_together("mix", operands)
         opened = [
             (part, weight * share)
@@ -52,7 +51,6 @@ class ChainMixture(Chain):
         return any(operand.weighs_by_paths for operand in self.operands)
 
     def map_operators(self, operator_map: OperatorMap) -> ChainMixture:
-        """See :class:`CircuitLike`: the operators of all operands."""
         return ChainMixture([o.map_operators(operator_map) for o in self.operands], self.weights)
 
     def to(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -19,27 +19,25 @@ from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Circuit"]
+__all__ = ["Circuit", "bottom_up"]
 
 
-def _bottom_up(root: Layer) -> tuple[Layer, ...]:
-    """All layers below (and with) the root, children before parents, without recursion."""
-    order: list[Layer] = []
-    done: set[Layer] = set()
-    stack: list[tuple[Layer, Iterator[Layer]]] = [(root, iter(root.children))]
+Node = TypeVar("Node")
+
+
+def bottom_up(root: Node, children: Callable[[Node], Iterable[Node]]) -> tuple[Node, ...]:
+    """All nodes below (and with) the root, children before parents, without recursion."""
+    done: dict[Node, None] = {}
+    stack = [(root, iter(children(root)))]
     while stack:
-        layer, children = stack[-1]
-        for child in children:
-            if child not in done:
-                stack.append((child, iter(child.children)))
-                break
+        node, rest = stack[-1]
+        child = next((child for child in rest if child not in done), None)
+        if child is not None:
+            stack.append((child, iter(children(child))))
         else:
             stack.pop()
-            if layer not in done:
-                done.add(layer)
-                _ = layer.scope  # cached bottom-up, so that deep graphs need no recursion
-                order.append(layer)
-    return tuple(order)
+            done.setdefault(node)
+    return tuple(done)
 
 
 class Circuit(CircuitLike):
@@ -75,8 +73,9 @@ class Circuit(CircuitLike):
         self.root = root
         self.family = family
         self._factors = family.factors if factors is None and family is not None else factors
-        self.layers = _bottom_up(root)
+        self.layers = bottom_up(root, lambda layer: layer.children)
         for layer in self.layers:
+            _ = layer.scope  # cached bottom-up, so that deep graphs need no recursion
             if not layer.children and not isinstance(layer, InputLayer):
                 raise InvalidParameterError(
                     f"{layer!r} has no children: set `self.children`, or inherit from InputLayer"
@@ -89,9 +88,6 @@ class Circuit(CircuitLike):
                     f"variable {layer.variable} has {known} values in one input layer and "
                     f"{layer.num_tokens} in another"
                 )
-        self._check_devices()
-
-    def _check_devices(self) -> None:
         devices = {str(operator.device) for operator in self.operators if operator.device}
         if len(devices) > 1:
             raise InvalidParameterError(
@@ -175,7 +171,6 @@ class Circuit(CircuitLike):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Circuit:
-        """The same circuit with its tensors elsewhere, or in another floating type."""
         if self.family is not None:
             return self.family.to(device, dtype).unroll(self.num_variables)
         root = self._mapped_root(lambda operator: operator.to(device, dtype))
@@ -183,7 +178,7 @@ class Circuit(CircuitLike):
         return Circuit(root, factors=moved)
 
     def map_operators(self, operator_map: OperatorMap) -> Circuit:
-        """See :class:`CircuitLike`. An operator that several layers share stays shared."""
+        """An operator that several layers share stays shared."""
         return Circuit(self._mapped_root(operator_map))
 
     def _mapped_root(self, operator_map: OperatorMap) -> Layer:

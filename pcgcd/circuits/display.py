@@ -6,6 +6,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer
+from pcgcd.circuits.tables import table_html
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -73,16 +74,8 @@ def to_text(circuit: Circuit) -> str:
 
 def to_html(circuit: Circuit) -> str:
     """The table of layers below a picture of them."""
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in _shortened(list(_rows(circuit)))
-    )
-    head = "".join(f"<th>{name}</th>" for name in _HEADER)
-    title = html.escape(repr(circuit))
-    return (
-        f"<div><b>{title}</b><div>{to_svg(circuit)}</div>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    rows = _shortened(list(_rows(circuit)))
+    return table_html(repr(circuit), _HEADER, rows, to_svg(circuit))
 
 
 def to_networkx(circuit: Circuit) -> nx.DiGraph[Any]:
@@ -125,27 +118,20 @@ def _positions(layers: list[Layer]) -> dict[Layer, tuple[float, float]]:
 def to_svg(circuit: Circuit) -> str:
     """A picture of the layers: orange sums, grey products, blue inputs; the top of a long one."""
     layers = list(reversed(circuit.layers))[: 3 * _SHOWN_LAYERS]
-    positions = _positions(layers)
     step_x, step_y, box_x, box_y = 150, 62, 132, 34
-    width = step_x * max(x + 0.5 for x, _ in positions.values())
-    height = step_y * (max(y for _, y in positions.values()) + 1) + 24
-
-    def centre(layer: Layer) -> tuple[float, float]:
-        x, y = positions[layer]
-        return x * step_x, y * step_y + 28
-
+    centre = {layer: (x * step_x, y * step_y + 28) for layer, (x, y) in _positions(layers).items()}
+    width = max(x for x, _ in centre.values()) + step_x / 2
+    height = max(y for _, y in centre.values()) + step_y - 4
     parts = []
-    for layer in layers:
-        x1, y1 = centre(layer)
+    for layer, (x1, y1) in centre.items():
         for child in layer.children:
-            if child in positions:
-                x2, y2 = centre(child)
+            if child in centre:
+                x2, y2 = centre[child]
                 parts.append(
                     f'<line x1="{x1:.0f}" y1="{y1:.0f}" x2="{x2:.0f}" y2="{y2:.0f}" '
                     'stroke="#9aa0a6" stroke-width="1.2"/>'
                 )
-    for layer in layers:
-        x, y = centre(layer)
+    for layer, (x, y) in centre.items():
         name = kind(layer)
         colour = _COLOURS.get(name, "#6b4fa0")
         label = f"{name} · {layer.num_units:,}"

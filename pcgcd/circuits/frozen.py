@@ -18,7 +18,6 @@ class Frozen:
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse a second value."""
         if name in self.__dict__:
             raise AttributeError(
                 f"a {type(self).__name__} does not change: {name!r} is set already; make a new one"

@@ -18,6 +18,10 @@ from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 __all__ = ["InputLayer", "Layer", "ProductLayer", "SumLayer"]
 
 OperatorMap = Callable[[Operator], Operator]
+# The values of each child, where a layer needs them.
+Below = Sequence[Value | None]
+# Picks an index for each row of weights (walks, terms).
+Choose = Callable[[Value], Tensor]
 
 
 class Layer(Frozen, ABC):
@@ -53,9 +57,7 @@ class Layer(Frozen, ABC):
         """The units' values (batch, units), given the children's."""
 
     @abstractmethod
-    def down(
-        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
-    ) -> list[Value]:
+    def down(self, flow: Value, below: Below[Value], semiring: Semiring[Value]) -> list[Value]:
         """What flows to each child: the derivative of the root with respect to its units.
 
         Args:
@@ -74,11 +76,7 @@ class Layer(Frozen, ABC):
         """The same layer over other children, with its operators mapped."""
 
     def trace(
-        self,
-        units: Tensor,
-        below: Sequence[Value | None],
-        semiring: Semiring[Value],
-        choose: Callable[[Value], Tensor],
+        self, units: Tensor, below: Below[Value], semiring: Semiring[Value], choose: Choose[Value]
     ) -> Sequence[Tensor]:
         """Choose one term of each unit: the unit of each child that it is made of.
 
@@ -128,17 +126,12 @@ class Layer(Frozen, ABC):
 
 
 class InputLayer(Layer):
-    """Units over one variable: unit k maps token v to ``emission[k, v]``."""
+    """Units over one variable: unit k maps token v to ``emission[k, v]``, (units, tokens)."""
 
     def __init__(self, variable: int, emission: Operator) -> None:
-        """Put the (units, tokens) emission on a variable."""
         self.variable = variable
         self.emission = emission
-        self._own_scope = Scope.of(variable)
-
-    @cached_property
-    def scope(self) -> Scope:
-        return self._own_scope
+        self.scope = Scope.of(variable)
 
     @property
     def num_units(self) -> int:
@@ -161,9 +154,7 @@ class InputLayer(Layer):
         """The units' values at the given tokens (batch,), (batch, units)."""
         return self.emission.columns(tokens, semiring)
 
-    def down(
-        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
-    ) -> list[Value]:
+    def down(self, flow: Value, below: Below[Value], semiring: Semiring[Value]) -> list[Value]:
         return []
 
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> InputLayer:
@@ -174,7 +165,6 @@ class ProductLayer(Layer):
     """Unit k is the product of the k-th units of all children."""
 
     def __init__(self, *children: Layer) -> None:
-        """Multiply the children unit by unit; they must have equally many units."""
         if not children:
             raise InvalidParameterError("a product layer needs at least one child")
         if len({child.num_units for child in children}) > 1:
@@ -191,10 +181,8 @@ class ProductLayer(Layer):
     def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
         return reduce(semiring.mul, below)
 
-    def down(
-        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
-    ) -> list[Value]:
-        """See :class:`Layer`. Products of siblings are taken from both ends: no division."""
+    def down(self, flow: Value, below: Below[Value], semiring: Semiring[Value]) -> list[Value]:
+        """Products of siblings are taken from both ends: no division."""
         values = [value for value in below if value is not None]
         after: list[Value | None] = [None] * len(values)
         for i in range(len(values) - 2, -1, -1):
@@ -211,13 +199,9 @@ class ProductLayer(Layer):
         return len(self.children) > 1
 
     def trace(
-        self,
-        units: Tensor,
-        below: Sequence[Value | None],
-        semiring: Semiring[Value],
-        choose: Callable[[Value], Tensor],
+        self, units: Tensor, below: Below[Value], semiring: Semiring[Value], choose: Choose[Value]
     ) -> Sequence[Tensor]:
-        """See :class:`Layer`. A product is made of all its factors."""
+        """A product is made of all its factors."""
         return [units] * len(self.children)
 
     @property
@@ -233,10 +217,9 @@ class ProductLayer(Layer):
 
 
 class SumLayer(Layer):
-    """The units are ``sum_c weights[c] @ children[c]``: weighted sums of the children's units."""
+    """Weighted sums of the children's units: ``sum_c weights[c] @ children[c]``."""
 
     def __init__(self, children: Sequence[Layer], weights: Sequence[Operator]) -> None:
-        """Give each child its (units, child's units) operator."""
         if not children or len(children) != len(weights):
             raise InvalidParameterError(
                 f"a sum layer needs one operator per child, but got {len(children)} children "
@@ -264,19 +247,13 @@ class SumLayer(Layer):
             semiring.add, (w.matvec(value, semiring) for w, value in zip(self.weights, below))
         )
 
-    def down(
-        self, flow: Value, below: Sequence[Value | None], semiring: Semiring[Value]
-    ) -> list[Value]:
+    def down(self, flow: Value, below: Below[Value], semiring: Semiring[Value]) -> list[Value]:
         return [w.rmatvec(flow, semiring) for w in self.weights]
 
     def trace(
-        self,
-        units: Tensor,
-        below: Sequence[Value | None],
-        semiring: Semiring[Value],
-        choose: Callable[[Value], Tensor],
+        self, units: Tensor, below: Below[Value], semiring: Semiring[Value], choose: Choose[Value]
     ) -> Sequence[Tensor]:
-        """See :class:`Layer`. One unit of one child."""
+        """One unit of one child."""
         terms = [
             semiring.mul(weights.rows(units, semiring), value)
             for weights, value in zip(self.weights, below)
@@ -295,7 +272,6 @@ class SumLayer(Layer):
 
     @property
     def is_decomposable(self) -> bool:
-        """See :class:`Layer`. Nothing is multiplied."""
         return True
 
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> SumLayer:

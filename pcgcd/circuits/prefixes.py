@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import draw
+from pcgcd.circuits.properties import require_possible
 from pcgcd.circuits.queries.evidence import MISSING
-from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
+from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.circuits.base import CircuitLike
     from pcgcd.circuits.chain import Chain
 
-__all__ = [
-    "compiled",
-    "log_marginal",
-    "next_token_log_probs",
-    "readable_prefix",
-    "sample",
-    "use_compiler",
-]
+__all__ = ["compiled", "log_marginal", "next_token_log_probs", "readable_prefix", "sample"]
 
 _COMPILERS: list[Callable[[CircuitLike], Any]] = []
 # How many prefixes are scored at a time: their rows over the vocabulary are in memory.
@@ -39,24 +34,14 @@ def use_compiler(compiler: Callable[[CircuitLike], Any]) -> None:
 
 
 def compiled(circuit: CircuitLike) -> Any:
-    """The engine of a circuit.
-
-    Raises:
-        InvalidParameterError: There is no engine: ``pcgcd.engine`` was not imported.
-    """
+    """The engine of a circuit."""
     if not _COMPILERS:
         raise InvalidParameterError("no engine is known; import pcgcd.engine first")
     return _COMPILERS[0](circuit)
 
 
 def readable_prefix(chain: Chain, x: Tensor, length: int | None) -> Tensor | None:
-    """The observed beginning of x, (batch, t), if the engine can answer for it; otherwise None.
-
-    Args:
-        chain: The circuit.
-        x: Tokens (batch, m), -1 where missing.
-        length: The length of the whole strings.
-    """
+    """The observed beginning of x (batch, m), if the engine can answer for it; otherwise None."""
     if x.dim() != 2 or x.is_floating_point() or x.dtype == torch.bool or not len(x):
         return None
     if length is None or length < 1 or x.shape[1] > length or x.device != chain.device:
@@ -85,7 +70,7 @@ def next_token_log_probs(chain: Chain, prefixes: Tensor, length: int) -> Tensor:
     parts = []
     for rows in prefixes.split(_ROWS_AT_A_TIME):
         state = _read(chain, rows, length)
-        _require_possible(state.log_mass, "prefix")
+        require_possible(~state.log_mass.isneginf(), "prefix")
         parts.append(state.next_token_log_probs().dense(chain.vocab_size))
     return torch.cat(parts)
 
@@ -93,7 +78,7 @@ def next_token_log_probs(chain: Chain, prefixes: Tensor, length: int) -> Tensor:
 def log_marginal(chain: Chain, prefixes: Tensor, length: int) -> Tensor:
     """``log p(x_{1:t})`` of the normalised circuit, (batch,)."""
     start = compiled(chain).start([length])
-    _require_possible(start.log_mass, "empty prefix")
+    require_possible(~start.log_mass.isneginf(), "empty prefix")
     parts = [
         _read(chain, rows, length).log_mass - start.log_mass
         for rows in prefixes.split(_ROWS_AT_A_TIME)
@@ -108,32 +93,12 @@ def sample(
     parts = []
     for rows in prefixes.split(_ROWS_AT_A_TIME):
         state, columns = _read(chain, rows, length), [rows]
-        _require_possible(state.log_mass, "evidence")
+        require_possible(~state.log_mass.isneginf(), "evidence")
         for _ in range(rows.shape[1], length):
             candidates = state.next_token_log_probs()
-            tokens = candidates.token(_draw(candidates.log_weights, generator))
+            weights = candidates.log_weights.double().softmax(-1)
+            tokens = candidates.token(draw(weights, generator))
             state = state.advance(tokens)
             columns.append(tokens.unsqueeze(1).to(rows))
         parts.append(torch.cat(columns, 1))
     return torch.cat(parts)
-
-
-def _draw(log_weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One column per row with probability in proportion to its weight; never one of weight 0."""
-    cumulative = log_weights.double().softmax(-1).cumsum(-1)
-    total = cumulative[:, -1:]
-    uniform = torch.rand(
-        len(total), 1, dtype=torch.float64, device=total.device, generator=generator
-    )
-    # Strictly below the total, so that the first larger entry exists and has positive weight.
-    target = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
-    return torch.searchsorted(cumulative, target, right=True).squeeze(-1)
-
-
-def _require_possible(log_mass: Tensor, what: str) -> None:
-    rows = log_mass.isneginf().nonzero().flatten().tolist()
-    if rows:
-        raise ImpossibleEvidenceError(
-            f"the {what} in row(s) {rows[:10]} has probability zero, so nothing can be "
-            "conditioned on it; leave these rows out"
-        )

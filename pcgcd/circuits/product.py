@@ -9,18 +9,13 @@ products of the operands' own.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import torch
 
 from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
-from pcgcd.circuits.operators import (
-    Identity,
-    Incidence,
-    Operator,
-    kronecker,
-    rowwise_kronecker,
-)
+from pcgcd.circuits.operators import Identity, Incidence, Operator, kronecker, rowwise_kronecker
 from pcgcd.errors import StructuralPropertyError
 
 __all__ = ["Multiplication", "Rule", "incompatible", "product_rule"]
@@ -92,13 +87,18 @@ def _describe(layer: Layer) -> str:
 
 
 class Multiplication:
-    """One run of the product algorithm: what it has made so far, so that equal things are tied."""
+    """One run of the product algorithm: what it has made so far, so that equal things are tied.
+
+    Attributes:
+        kronecker: The Kronecker product of two weights; equal calls give one (tied) operator.
+        rowwise_kronecker: The row-wise Kronecker product of two emissions; likewise.
+    """
 
     def __init__(self) -> None:
-        """Start with nothing made."""
         self._products: dict[tuple[Layer, Layer], Layer] = {}
         self._joined: dict[tuple[Layer, ...], Layer] = {}
-        self._operators: dict[tuple[str, Operator, Operator], Operator] = {}
+        self.kronecker: Callable[[Operator, Operator], Operator] = cache(kronecker)
+        self.rowwise_kronecker: Callable[[Operator, Operator], Operator] = cache(rowwise_kronecker)
 
     def multiply(self, left: Layer, right: Layer) -> Layer:
         """The layer of all pairs of units, with an explicit stack in place of recursion."""
@@ -154,23 +154,3 @@ class Multiplication:
         ones = Incidence(rows, torch.zeros_like(rows), (count, 1))
         one = Identity(layer.num_units)
         return SumLayer([layer], [kronecker(one, ones) if on_left else kronecker(ones, one)])
-
-    def kronecker(self, left: Operator, right: Operator) -> Operator:
-        """The Kronecker product of two weights; equal calls give one (tied) operator."""
-        return self._tied("kronecker", kronecker, left, right)
-
-    def rowwise_kronecker(self, left: Operator, right: Operator) -> Operator:
-        """The row-wise Kronecker product of two emissions; equal calls give one operator."""
-        return self._tied("rowwise_kronecker", rowwise_kronecker, left, right)
-
-    def _tied(
-        self,
-        name: str,
-        make: Callable[[Operator, Operator], Operator],
-        left: Operator,
-        right: Operator,
-    ) -> Operator:
-        key = (name, left, right)
-        if key not in self._operators:
-            self._operators[key] = make(left, right)
-        return self._operators[key]

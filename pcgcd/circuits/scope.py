@@ -58,15 +58,8 @@ class Scope:
         return bool(self.bits >> variable & 1)
 
     def __iter__(self) -> Iterator[int]:
-        bits, variable = self.bits, 0
-        while bits:
-            if not bits & 1:
-                skip = (bits & -bits).bit_length() - 1
-                bits >>= skip
-                variable += skip
-            yield variable
-            bits >>= 1
-            variable += 1
+        digits = reversed(f"{self.bits:b}")
+        return (variable for variable, digit in enumerate(digits) if digit == "1")
 
     def __len__(self) -> int:
         return self.bits.bit_count()

@@ -5,16 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcgcd.basics.packages import package
-from pcgcd.cli.constraints import read_constraint
+from pcgcd.cli.constraints import add_constraint_options, read_constraint
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
 
-__all__ = ["read_vocabulary", "run"]
+__all__ = ["add_options", "read_vocabulary", "run"]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All options of the command."""
+    add_constraint_options(parser)
+    add = parser.add_argument
+    add("--model", help="a tokenizer's folder or hub id; without it, tokens are single bytes")
+    add("--cache", type=Path, help="folder in which compiled automata are kept")
+    add("--picture", type=Path, help="draw the automaton over bytes to this file")
+    add("--json", action="store_true", help="print one JSON object")
 
 
 def read_vocabulary(model: str | None) -> Vocabulary:
@@ -67,11 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
         viz.save(viz.figure_automaton(byte_automaton), arguments.picture)
     if arguments.json:
         print(json.dumps(facts))
-    else:
-        _print_table(facts)
-
-
-def _print_table(facts: dict[str, Any]) -> None:
+        return
     from rich.console import Console
     from rich.table import Table
 

@@ -17,13 +17,13 @@ __all__ = ["add_constraint_options", "read_constraint"]
 
 def add_constraint_options(parser: argparse.ArgumentParser) -> None:
     """Exactly one of them has to be given."""
-    group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument("--json-schema", type=Path, metavar="FILE", help="a JSON schema")
-    group.add_argument("--tools", type=Path, metavar="FILE", help="a JSON list of tools")
-    group.add_argument("--regex", metavar="PATTERN", help="a regular expression, matched whole")
-    group.add_argument("--keywords", metavar="A,B,...", help="words that must all appear")
-    group.add_argument("--sql", type=Path, metavar="DATABASE", help="an SQLite database")
-    group.add_argument("--grammar", type=Path, metavar="FILE", help="a grammar in Lark's notation")
+    add = parser.add_mutually_exclusive_group(required=True).add_argument
+    add("--json-schema", type=Path, metavar="FILE", help="a JSON schema")
+    add("--tools", type=Path, metavar="FILE", help="a JSON list of tools")
+    add("--regex", metavar="PATTERN", help="a regular expression, matched whole")
+    add("--keywords", metavar="A,B,...", help="words that must all appear")
+    add("--sql", type=Path, metavar="DATABASE", help="an SQLite database")
+    add("--grammar", type=Path, metavar="FILE", help="a grammar in Lark's notation")
     parser.add_argument(
         "--style", choices=["json", "python"], default="json", help="of tool calls (%(default)s)"
     )

@@ -16,81 +16,78 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "run"]
 
+# The options that have the names of settings of Fitting.
+_OF_FITTING = (
+    *("epochs", "step_size", "pseudocount", "dropout", "patience", "held_out", "smooth"),
+    "checkpoint_seconds",
+)
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""
-    parser.add_argument("--out", type=Path, required=True, help="the folder of the HMM")
-    parser.add_argument("--model", help="a model's folder or hub id; without it, the default model")
-    parser.add_argument("--seed", type=int, default=0, help="decides everything (%(default)s)")
-    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    add = parser.add_argument
+    add("--out", type=Path, required=True, help="the folder of the HMM")
+    add("--model", help="a model's folder or hub id; without it, the default model")
+    add("--seed", type=int, default=0, help="decides everything (%(default)s)")
+    add("--quiet", action="store_true", help="no progress bars")
 
-    drawn = parser.add_argument_group("samples")
-    drawn.add_argument(
+    add = parser.add_argument_group("samples").add_argument
+    add(
         "--prompts",
         type=Path,
         metavar="FILE",
         help="a prompt on each line, or JSON lines with prompt or messages, and maybe a constraint "
         "(file.jsonl); without it, samples follow the beginning of a text",
     )
-    drawn.add_argument("--samples", type=int, default=10_000, help="(%(default)s)")
-    drawn.add_argument("--length", type=int, default=32, help="tokens of each (%(default)s)")
-    drawn.add_argument("--sample-batch", type=int, default=64, help="at once (%(default)s)")
-    drawn.add_argument("--shard", type=int, default=256, help="samples per file (%(default)s)")
-    drawn.add_argument(
-        "--group", type=int, default=1, help="samples in a row for one prompt (%(default)s)"
-    )
-    drawn.add_argument(
+    add("--samples", type=int, default=10_000, help="(%(default)s)")
+    add("--length", type=int, default=32, help="tokens of each (%(default)s)")
+    add("--sample-batch", type=int, default=64, help="at once (%(default)s)")
+    add("--shard", type=int, default=256, help="samples per file (%(default)s)")
+    add("--group", type=int, default=1, help="samples in a row for one prompt (%(default)s)")
+    add(
         "--engine",
         choices=["auto", "vllm", "transformers"],
         default="auto",
         help="auto takes vLLM where it is installed and there is a GPU (%(default)s)",
     )
 
-    begun = parser.add_argument_group("start")
-    begun.add_argument("--hidden", type=int, default=256, help="hidden states (%(default)s)")
-    begun.add_argument(
-        "--transition", choices=["dense", "monarch"], default="dense", help="(%(default)s)"
-    )
-    begun.add_argument(
+    add = parser.add_argument_group("start").add_argument
+    add("--hidden", type=int, default=256, help="hidden states (%(default)s)")
+    add("--transition", choices=["dense", "monarch"], default="dense", help="(%(default)s)")
+    add(
         "--init",
         choices=["random", "lvd"],
         default="random",
         help="random, or clusters of the model's hidden states (%(default)s)",
     )
-    begun.add_argument(
-        "--init-samples", type=int, default=2048, help="samples to cluster (%(default)s)"
-    )
+    add("--init-samples", type=int, default=2048, help="samples to cluster (%(default)s)")
 
-    fitted = parser.add_argument_group("fit")
-    fitted.add_argument("--epochs", type=int, default=20, help="(%(default)s)")
-    fitted.add_argument("--batch", type=int, default=256, help="sequences per step (%(default)s)")
-    fitted.add_argument("--step-size", type=float, default=1.0, help="the first (%(default)s)")
-    fitted.add_argument("--pseudocount", type=float, default=0.1, help="(%(default)s)")
-    fitted.add_argument("--dropout", type=float, default=0.0, help="(%(default)s)")
-    fitted.add_argument(
-        "--patience", type=int, default=3, help="epochs without a better one (%(default)s)"
-    )
-    fitted.add_argument(
+    add = parser.add_argument_group("fit").add_argument
+    add("--epochs", type=int, default=20, help="(%(default)s)")
+    add("--batch", type=int, default=256, help="sequences per step (%(default)s)")
+    add("--step-size", type=float, default=1.0, help="the first (%(default)s)")
+    add("--pseudocount", type=float, default=0.1, help="(%(default)s)")
+    add("--dropout", type=float, default=0.0, help="(%(default)s)")
+    add("--patience", type=int, default=3, help="epochs without a better one (%(default)s)")
+    add(
         "--em-engine",
         choices=["own", "pyjuice"],
         default="own",
         help="whose EM; pyjuice's needs a CUDA device (%(default)s)",
     )
-    fitted.add_argument("--held-out", type=float, default=0.1, help="share (%(default)s)")
-    fitted.add_argument(
+    add("--held-out", type=float, default=0.1, help="share (%(default)s)")
+    add(
         "--smooth",
         action="store_true",
         help="smooth emissions with the model's predictions: good where samples are few",
     )
-    fitted.add_argument(
+    add(
         "--no-copy",
         action="store_true",
         help="do not learn how answers repeat words of their prompts",
     )
-    fitted.add_argument(
-        "--checkpoint-seconds", type=float, default=300.0, help="between saves (%(default)s)"
-    )
-    fitted.add_argument(
+    add("--checkpoint-seconds", type=float, default=300.0, help="between saves (%(default)s)")
+    add(
         "--store",
         choices=["float32", "float16", "bfloat16", "int8"],
         default="float32",
@@ -106,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
         _distill(arguments)
 
 
-def _distill(arguments: argparse.Namespace) -> None:
+def _distill(given: argparse.Namespace) -> None:
     from pcgcd.basics.numbers import check_whole_number
     from pcgcd.learning.distillation.bars import bars
     from pcgcd.learning.distillation.pipeline import distill
@@ -115,43 +112,30 @@ def _distill(arguments: argparse.Namespace) -> None:
     from pcgcd.learning.processes import Processes
     from pcgcd.lm import load_model
 
-    sampling = Sampling(
-        arguments.samples,
-        arguments.length,
-        arguments.sample_batch,
-        arguments.shard,
-        arguments.group,
-    )
-    start = Start(arguments.hidden, arguments.transition, arguments.init, arguments.init_samples)
+    sampling = Sampling(given.samples, given.length, given.sample_batch, given.shard, given.group)
+    start = Start(given.hidden, given.transition, given.init, given.init_samples)
     fitting = Fitting(
-        epochs=arguments.epochs,
-        batch_size=arguments.batch,
-        step_size=arguments.step_size,
-        pseudocount=arguments.pseudocount,
-        dropout=arguments.dropout,
-        patience=arguments.patience,
-        held_out=arguments.held_out,
-        smooth=arguments.smooth,
-        copy=not arguments.no_copy,
-        checkpoint_seconds=arguments.checkpoint_seconds,
-        engine=arguments.em_engine,
+        batch_size=given.batch,
+        copy=not given.no_copy,
+        engine=given.em_engine,
+        **{name: getattr(given, name) for name in _OF_FITTING},
     )
-    check_whole_number("seed", arguments.seed)
-    prompts = None if arguments.prompts is None else read_prompts(arguments.prompts)
-    lm = load_model(arguments.model)
+    check_whole_number("seed", given.seed)
+    prompts = None if given.prompts is None else read_prompts(given.prompts)
+    lm = load_model(given.model)
     is_first = Processes().is_first
-    with bars(arguments.samples, wanted=is_first and not arguments.quiet) as told:
+    with bars(given.samples, wanted=is_first and not given.quiet) as told:
         distilled = distill(
             lm,
             prompts,
-            arguments.out,
+            given.out,
             sampling=sampling,
             start=start,
             fitting=fitting,
-            seed=arguments.seed,
-            engine=_engine(arguments.engine, lm),
-            emission_dtype=arguments.store,
-            notes={"options": _options(arguments)},
+            seed=given.seed,
+            engine=_engine(given.engine, lm),
+            emission_dtype=given.store,
+            notes={"options": _options(given)},
             on_sample=told.on_sample,
             on_read=told.on_read,
             on_fit=told.on_fit,
@@ -192,11 +176,10 @@ def _print(distilled: Distilled) -> None:
         for name, bits in distilled.bits.items():
             table.add_row(name, f"{bits:.3f}")
         console.print(table)
-    result, lines = distilled.result, []
-    best = f"epoch {distilled.epoch} of {len(result.history)} was best"
+    best = f"epoch {distilled.epoch} of {len(distilled.result.history)} was best"
     if distilled.strength is not None:
         best += f", smoothed with the strength {distilled.strength:g}"
-    lines.append(f"The HMM is in {distilled.folder} ({best}).")
+    lines = [f"The HMM is in {distilled.folder} ({best})."]
     if distilled.storage is not None:
         error = distilled.storage
         lines.append(

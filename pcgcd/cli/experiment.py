@@ -12,31 +12,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
 
-    nfa_dfa = names.add_parser("nfa-dfa", help="how much smaller automata with choices are")
-    _add_out(nfa_dfa)
-
-    guidance = names.add_parser(
-        "guidance", help="GCD, P-GCD and the twisted proposal with equally many particles"
-    )
-    _add_out(guidance)
-    guidance.add_argument("--model", help="a model's folder or hub id; else the default model")
-    guidance.add_argument("--hmm", help="an HMM's folder or hub id; else the default HMM")
-    guidance.add_argument("--prompts", type=int, default=40, help="of each task (%(default)s)")
-    guidance.add_argument(
-        "--particles", type=int, nargs="+", default=[8], help="numbers of particles (8)"
-    )
-    guidance.add_argument("--seed", type=int, default=0, help="(%(default)s)")
-
-    prompts = names.add_parser(
-        "prompts", help="write the prompts that the default HMM is distilled on"
-    )
-    _add_out(prompts)
-
-
-def _add_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out", type=Path, default=Path("experiments_output"), help="folder (%(default)s)"
-    )
+    for name, summary in (
+        ("nfa-dfa", "how much smaller automata with choices are"),
+        ("guidance", "GCD, P-GCD and the twisted proposal with equally many particles"),
+        ("prompts", "write the prompts that the default HMM is distilled on"),
+    ):
+        add = names.add_parser(name, help=summary).add_argument
+        add("--out", type=Path, default="experiments_output", help="folder (%(default)s)")
+        if name == "guidance":
+            add("--model", help="a model's folder or hub id; else the default model")
+            add("--hmm", help="an HMM's folder or hub id; else the default HMM")
+            add("--prompts", type=int, default=40, help="of each task (%(default)s)")
+            add("--particles", type=int, nargs="+", default=[8], help="numbers of particles (8)")
+            add("--seed", type=int, default=0, help="(%(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -17,48 +17,49 @@ if TYPE_CHECKING:
 __all__ = ["add_options", "run"]
 
 _METHODS = ("pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection")
+# The options that have the names of parameters of pcgcd.decoding.generate.
+_PASSED_ON = (
+    *("budget", "particles", "method", "w", "potential", "resampling", "ess_threshold"),
+    *("temperature", "top_k", "top_p", "stop", "seed", "cache"),
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""
     add_constraint_options(parser)
-    what = parser.add_argument_group("what to generate")
-    what.add_argument("--prompt", required=True, metavar="TEXT", help="what the text follows")
-    what.add_argument("--chat", action="store_true", help="send the prompt as a chat message")
-    what.add_argument(
-        "--budget", type=int, default=128, help="the largest number of tokens (%(default)s)"
-    )
-    what.add_argument("--stop", action="append", metavar="TEXT", help="end the text here; repeat")
-    how = parser.add_argument_group("how")
-    how.add_argument("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
-    how.add_argument("--particles", type=int, default=8, help="the number of texts (%(default)s)")
-    how.add_argument("--model", help="a model's folder or hub id; without it, the default model")
-    how.add_argument(
+    add = parser.add_argument_group("what to generate").add_argument
+    add("--prompt", required=True, metavar="TEXT", help="what the text follows")
+    add("--chat", action="store_true", help="send the prompt as a chat message")
+    add("--budget", type=int, default=128, help="the largest number of tokens (%(default)s)")
+    add("--stop", action="append", metavar="TEXT", help="end the text here; repeat")
+    add = parser.add_argument_group("how").add_argument
+    add("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
+    add("--particles", type=int, default=8, help="the number of texts (%(default)s)")
+    add("--model", help="a model's folder or hub id; without it, the default model")
+    add(
         "--hmm",
         action="append",
         help="an HMM's folder or hub id; the default model has one; repeat it for a mixture",
     )
-    how.add_argument("--w", type=float, help="weight of the model (0.7 for pgcd, 0.5 for twisted)")
-    how.add_argument(
+    add("--w", type=float, help="weight of the model (0.7 for pgcd, 0.5 for twisted)")
+    add(
         "--potential",
         choices=["pgcd", "prefix", "local", "terminal"],
         help="what rates unfinished texts; by default what goes with the method",
     )
-    how.add_argument(
-        "--plain", action="store_true", help="independent samples: do not resample particles"
-    )
-    how.add_argument(
+    add("--plain", action="store_true", help="independent samples: do not resample particles")
+    add(
         "--resampling",
         choices=["systematic", "stratified", "residual", "multinomial"],
         default="systematic",
         help="(%(default)s)",
     )
-    how.add_argument("--ess-threshold", type=float, default=0.5, help="(%(default)s)")
-    how.add_argument("--temperature", type=float, default=1.0, help="(%(default)s)")
-    how.add_argument("--top-k", type=int, help="keep the k most likely tokens")
-    how.add_argument("--top-p", type=float, help="keep tokens of this total probability")
-    how.add_argument("--seed", type=int, help="the same seed gives the same texts")
-    how.add_argument("--cache", type=Path, help="folder in which compiled automata are kept")
+    add("--ess-threshold", type=float, default=0.5, help="(%(default)s)")
+    add("--temperature", type=float, default=1.0, help="(%(default)s)")
+    add("--top-k", type=int, help="keep the k most likely tokens")
+    add("--top-p", type=float, help="keep tokens of this total probability")
+    add("--seed", type=int, help="the same seed gives the same texts")
+    add("--cache", type=Path, help="folder in which compiled automata are kept")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -92,22 +93,10 @@ def run(arguments: argparse.Namespace) -> None:
         lm,
         constraint,
         prompt=[{"role": "user", "content": prompt}] if arguments.chat else prompt,
-        budget=arguments.budget,
-        particles=arguments.particles,
-        method=arguments.method,
         hmm=hmm,
-        w=arguments.w,
-        potential=arguments.potential,
         smc=not arguments.plain,
-        resampling=arguments.resampling,
-        ess_threshold=arguments.ess_threshold,
-        temperature=arguments.temperature,
-        top_k=arguments.top_k,
-        top_p=arguments.top_p,
-        stop=arguments.stop,
-        seed=arguments.seed,
         progress=not arguments.json,
-        cache=arguments.cache,
+        **{name: getattr(arguments, name) for name in _PASSED_ON},
     )
     if arguments.json:
         print(json.dumps(result.to_dict(), allow_nan=False))
@@ -125,8 +114,7 @@ def _print_table(result: Generation) -> None:
     table.add_column("valid")
     table.add_column("tokens", justify="right")
     table.add_column("text", overflow="fold")
-    order = sorted(range(len(result)), key=lambda i: -result.weights[i])
-    for i in order:
+    for i in sorted(range(len(result)), key=lambda i: -result.weights[i]):
         table.add_row(
             f"{result.weights[i]:.3f}",
             "yes" if result.satisfied[i] else "no",

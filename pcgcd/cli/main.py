@@ -1,4 +1,4 @@
-"""The command line of ``pcgcd``: demo, generate, mask, compile, distill, experiment.
+"""The command line of ``pcgcd``: demo, compile, generate, mask, distill, experiment.
 
 What a command needs is imported when the command runs.
 """
@@ -6,15 +6,25 @@ What a command needs is imported when the command runs.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pcgcd import __version__
-from pcgcd.cli import distill, experiment, generate, mask
-from pcgcd.cli.constraints import add_constraint_options
-from pcgcd.cli.exits import exit_code
+from pcgcd.cli import compile as compile_
+from pcgcd.cli import demo, distill, experiment, generate, mask
+from pcgcd.errors import PcgcdError
 
 __all__ = ["main"]
+
+_FAILURE = 2
+_COMMANDS = (
+    ("demo", demo, "function calls and sentences of the default model, constrained in four ways"),
+    ("compile", compile_, "turn a constraint into a token automaton and tell its size"),
+    ("generate", generate, "generate texts that satisfy a constraint within a budget"),
+    ("mask", mask, "tell which tokens may follow a text"),
+    ("distill", distill, "make an HMM from samples of a language model"),
+    ("experiment", experiment, "repeat a table or figure of the paper"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,10 +34,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments; those of the process without it.
 
     Returns:
-        0, or 2 after an error, which is one sentence on the error stream.
+        0, or 2 after an error of ours or of a file, which is one sentence on the error stream.
+        Other errors are not hidden.
     """
     arguments = _parser().parse_args(argv)
-    return exit_code(lambda: arguments.run(arguments))
+    try:
+        arguments.run(arguments)
+    except PcgcdError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
+    return 0
+
+
+def _fail(sentence: str) -> int:
+    print(f"pcgcd: {' '.join(sentence.split())}", file=sys.stderr)
+    return _FAILURE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,72 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pcgcd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
-
-    demo = commands.add_parser(
-        "demo", help="function calls and sentences of the default model, constrained in four ways"
-    )
-    demo.add_argument(
-        "--exact", action="store_true", help="a world so small that it needs no language model"
-    )
-    demo.add_argument(
-        "--out", type=Path, default=Path("demo_output"), help="folder of the picture (%(default)s)"
-    )
-    demo.add_argument("--seed", type=int, default=0, help="decides the samples (%(default)s)")
-    demo.add_argument("--particles", type=int, default=8, help="texts of each kind (%(default)s)")
-    demo.add_argument("--model", help="a model's folder or hub id; without it, the default model")
-    demo.add_argument("--hmm", help="an HMM's folder or hub id; without it, the default one")
-    demo.set_defaults(run=_demo)
-
-    compile_ = commands.add_parser(
-        "compile", help="turn a constraint into a token automaton and tell its size"
-    )
-    add_constraint_options(compile_)
-    compile_.add_argument(
-        "--model", help="a tokenizer's folder or hub id; without it, tokens are single bytes"
-    )
-    compile_.add_argument("--cache", type=Path, help="folder in which compiled automata are kept")
-    compile_.add_argument("--picture", type=Path, help="draw the automaton over bytes to this file")
-    compile_.add_argument("--json", action="store_true", help="print one JSON object")
-    compile_.set_defaults(run=_compile)
-
-    generate_ = commands.add_parser(
-        "generate", help="generate texts that satisfy a constraint within a budget"
-    )
-    generate.add_options(generate_)
-    generate_.set_defaults(run=generate.run)
-
-    mask_ = commands.add_parser("mask", help="tell which tokens may follow a text")
-    mask.add_options(mask_)
-    mask_.set_defaults(run=mask.run)
-
-    distill_ = commands.add_parser("distill", help="make an HMM from samples of a language model")
-    distill.add_options(distill_)
-    distill_.set_defaults(run=distill.run)
-
-    experiment_ = commands.add_parser("experiment", help="repeat a table or figure of the paper")
-    experiment.add_options(experiment_)
-    experiment_.set_defaults(run=experiment.run)
+    for name, command, summary in _COMMANDS:
+        options = commands.add_parser(name, help=summary)
+        command.add_options(options)
+        options.set_defaults(run=command.run)
     return parser
-
-
-def _demo(arguments: argparse.Namespace) -> None:
-    if arguments.exact:
-        from pcgcd.demo import exact
-
-        exact.main(arguments.out, arguments.seed)
-        return
-    from pcgcd.demo import generation
-
-    generation.main(
-        arguments.out,
-        arguments.seed,
-        particles=arguments.particles,
-        model=arguments.model,
-        hmm=arguments.hmm,
-    )
-
-
-def _compile(arguments: argparse.Namespace) -> None:
-    from pcgcd.cli.compile import run
-
-    run(arguments)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pcgcd.cli.compile import read_vocabulary
 from pcgcd.cli.constraints import add_constraint_options, read_constraint
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from pcgcd.automata import Vocabulary
 
 __all__ = ["add_options", "run"]
 
@@ -16,17 +19,12 @@ __all__ = ["add_options", "run"]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""
     add_constraint_options(parser)
-    parser.add_argument("--prefix", default="", metavar="TEXT", help="the text so far")
-    parser.add_argument(
-        "--budget", type=int, help="how many tokens may still come; without it, any number (LCD)"
-    )
-    parser.add_argument(
-        "--model", help="a tokenizer's folder or hub id; without it, tokens are single bytes"
-    )
-    parser.add_argument(
-        "--limit", type=int, default=50, help="list at most so many tokens (%(default)s)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add = parser.add_argument
+    add("--prefix", default="", metavar="TEXT", help="the text so far")
+    add("--budget", type=int, help="how many tokens may still come; without it, any number (LCD)")
+    add("--model", help="a tokenizer's folder or hub id; without it, tokens are single bytes")
+    add("--limit", type=int, default=50, help="list at most so many tokens (%(default)s)")
+    add("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -56,8 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         "shortest_completion": shortest,
         "allowed": len(allowed),
         "tokens": [
-            {"id": token, "text": _text(vocabulary.token_bytes[token], token, vocabulary.eos_ids)}
-            for token in allowed[: arguments.limit]
+            {"id": token, "text": _text(token, vocabulary)} for token in allowed[: arguments.limit]
         ],
     }
     if arguments.json:
@@ -66,10 +63,10 @@ def run(arguments: argparse.Namespace) -> None:
         _print_table(facts)
 
 
-def _text(data: bytes | None, token: int, eos_ids: tuple[int, ...]) -> str | None:
-    if token in eos_ids:
+def _text(token: int, vocabulary: Vocabulary) -> str | None:
+    if token in vocabulary.eos_ids:
         return None
-    return (data or b"").decode("utf-8", "backslashreplace")
+    return (vocabulary.token_bytes[token] or b"").decode("utf-8", "backslashreplace")
 
 
 def _print_table(facts: dict[str, Any]) -> None:
@@ -81,16 +78,12 @@ def _print_table(facts: dict[str, Any]) -> None:
     table.add_column("id", justify="right")
     table.add_column("token")
     for row in facts["tokens"]:
-        table.add_row(
-            str(row["id"]), Text("end of text" if row["text"] is None else repr(row["text"]))
-        )
+        text = "end of text" if row["text"] is None else repr(row["text"])
+        table.add_row(str(row["id"]), Text(text))
     console = Console()
     console.print(table)
     if len(facts["tokens"]) < facts["allowed"]:
         console.print(f"and {facts['allowed'] - len(facts['tokens'])} more")
-    complete = "is complete" if facts["complete"] else "is not complete"
-    console.print(
-        f"the text {complete}; the shortest way to its end has {facts['shortest_completion']} "
-        "tokens",
-        soft_wrap=True,
-    )
+    complete, shortest = "is" if facts["complete"] else "is not", facts["shortest_completion"]
+    line = f"the text {complete} complete; the shortest way to its end has {shortest} tokens"
+    console.print(line, soft_wrap=True)

@@ -185,7 +185,8 @@ def check_ancestors(found: Any, weights: Tensor, method: Any) -> list[int]:
             f"the resampler {name} must return numbers of particles from 0 to {count - 1}, but "
             f"returned {chosen}"
         )
-    dead = next((i for i in chosen if weights[i] == 0), None)
+    alive = weights.tolist()
+    dead = next((i for i in chosen if not alive[i]), None)
     if dead is not None:
         raise InvalidParameterError(
             f"the resampler {name} chose particle {dead}, whose weight is 0; a particle may be "

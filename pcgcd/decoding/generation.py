@@ -220,6 +220,12 @@ class Generator:
             return result
 
         try:
+            target = Target.of(request.target, self.lm.vocabulary, cache=self.cache)
+            if target.automaton.is_weighted:
+                raise InvalidParameterError(
+                    "rejection sampling needs a constraint, but the target is weighted; use "
+                    'method="unconstrained" with smc=False, which weighs the samples'
+                )
             return reject(attempt, self.smc.particles, self.max_attempts)
         except PcgcdError as error:
             return Generation.failed(error, "rejection")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints import Constraint
 from pcgcd.decoding.contracts import needs_guide
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
@@ -44,11 +45,12 @@ class Request:
         """The budget, checked; without one, the usual."""
         if self.budget is None:
             return _BUDGET if target.length is None else target.length
-        if isinstance(self.budget, bool) or not isinstance(self.budget, int) or self.budget < 1:
+        if target.length is not None and self.budget != target.length:
             raise InvalidParameterError(
-                f"the budget must be a positive number of tokens, but is {self.budget!r}"
+                f"the circuit is over {target.length} tokens, so that is its budget, but "
+                f"{self.budget!r} was asked for"
             )
-        return self.budget
+        return check_whole_number("the budget", self.budget, 1)
 
     def satisfied_by(self, target: Target, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
         """Whether the text of the tokens satisfies the constraint, whoever made it."""

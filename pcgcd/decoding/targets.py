@@ -39,11 +39,12 @@ class Target:
     Attributes:
         automaton: The constraint, padded with EOS; several are joined into one.
         guide: A circuit that looks ahead; None if there is none.
-        length: The number of tokens, if the guide is of one length.
+        length: The number of tokens of a text, if the circuit is of one length.
     """
 
     automaton: FiniteAutomaton
     guide: CircuitLike | None = None
+    length: int | None = None
 
     @classmethod
     def of(
@@ -76,6 +77,7 @@ class Target:
                     "them if both are to guide"
                 )
             guide = found if guide is None else guide
+            _check_guide(found)
         else:
             raise InvalidParameterError(
                 "the target must be a Constraint, a FiniteAutomaton or a circuit such as hmm * fa, "
@@ -91,12 +93,9 @@ class Target:
                     f"the language model has {width} tokens, but {name} has {size}; compile the "
                     "constraint with lm.vocabulary, and use an HMM distilled from this model"
                 )
-        return cls(_constraint(automata, vocabulary), guide)
-
-    @property
-    def length(self) -> int | None:
-        """The number of tokens of a text, if the guide is of one length."""
-        return self.guide.num_variables if isinstance(self.guide, Circuit) else None
+        fixed = next((c for c in (wanted, guide) if isinstance(c, Circuit)), None)
+        length = None if fixed is None else fixed.num_variables
+        return cls(_constraint(automata, vocabulary), guide, length)
 
     def engine(self, prompt: Iterable[int] = (), *, guided: bool = True) -> PrefixEngine:
         """What answers for prefixes.
@@ -107,6 +106,17 @@ class Target:
         """
         guide = None if self.guide is None or not guided else given(self.guide, prompt)
         return engine_of(guide, self.automaton)
+
+
+def _check_guide(guide: CircuitLike | None) -> None:
+    """Refuse a guide that has a constraint somewhere inside, where it would not hold."""
+    for factor in () if guide is None else guide.factors:
+        operands = factor.operands if isinstance(factor, ChainMixture) else ()
+        if any(parts_of(operand).automata for operand in operands):
+            raise InvalidParameterError(
+                "the operands of a sum have different automata, so that none of them constrains "
+                "the texts; write (a + b) * fa, or unite the automata with fa.union(other)"
+            )
 
 
 def _name(guide: CircuitLike) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -141,18 +140,9 @@ def _one_bit() -> FiniteAutomaton:
 def integer_object() -> FiniteAutomaton:
     """The paper's Figure 1: ``{"x": <integer>}``, its end padded with EOS."""
     spelled = [
-        (0, 1, "{"),
-        (1, 2, '"'),
-        (2, 3, "x"),
-        (3, 4, '"'),
-        (4, 5, ":"),
-        (4, 6, ":"),
-        (5, 6, "-"),
-        (6, 7, "0"),
-        (6, 8, _DIGITS[1:]),
-        (7, 9, "}"),
-        (8, 9, "}"),
-        (8, 8, _DIGITS),
+        *((0, 1, "{"), (1, 2, '"'), (2, 3, "x"), (3, 4, '"'), (4, 5, ":"), (4, 6, ":")),
+        *((5, 6, "-"), (6, 7, "0"), (6, 8, _DIGITS[1:])),
+        *((7, 9, "}"), (8, 9, "}"), (8, 8, _DIGITS)),
     ]
     edges = [(source, target, _tokens(characters)) for source, target, characters in spelled]
     return FiniteAutomaton.from_edges(
@@ -219,33 +209,17 @@ def locally_constrained(p: CircuitLike, fa: FiniteAutomaton, length: int) -> dic
     """
     result = {}
     for tokens in itertools.product(range(fa.vocab_size), repeat=length):
-        probability = 1.0
-        for t in range(length):
+        probability, states = 1.0, fa.start_states
+        for t, token in enumerate(tokens):
             prefix = torch.tensor([tokens[:t]], dtype=torch.long)
-            scores = p.next_token_log_probs(prefix, length=length)[0].exp().tolist()
-            allowed = [
-                score if _has_completion(fa, (*tokens[:t], token)) else 0.0
-                for token, score in enumerate(scores)
-            ]
-            total = sum(allowed)
-            probability *= allowed[tokens[t]] / total if total else 0.0
+            scores = p.next_token_log_probs(prefix, length=length)[0].exp().numpy()
+            allowed = scores * fa.mask(states)
+            probability *= float(allowed[token] / allowed.sum()) if allowed.any() else 0.0
+            states = fa.advance(states, token)
             if not probability:
                 break
         result["".join(str(token) for token in tokens)] = probability
     return result
-
-
-def _has_completion(fa: FiniteAutomaton, prefix: tuple[int, ...]) -> bool:
-    """Whether some string of the language, of any length, begins with the prefix."""
-    states = set(np.flatnonzero(fa.initial_mask).tolist())
-    edges = list(zip(fa.source.tolist(), fa.target.tolist(), fa.label.tolist()))
-    for token in prefix:
-        states = {t for s, t, label in edges if s in states and token in fa.labels.tokens(label)}
-    reached: set[int] = set()
-    while states - reached:
-        reached |= states
-        states = {t for s, t, _ in edges if s in reached}
-    return any(bool(fa.accepting_mask[state]) for state in reached)
 
 
 def _three_bits() -> tuple[ThreeBits, ...]:
@@ -374,14 +348,8 @@ def report(results: DemoResults, console: Console) -> None:
     table = _table("n", "valid strings", "p(C)", "log p(C)", "KL in nats")
     for budget in results.budgets:
         count = str(budget.num_strings) if budget.num_strings < 1e9 else f"{budget.num_strings:.3e}"
-        probability = math.exp(budget.log_probability)
-        table.add_row(
-            str(budget.length),
-            count,
-            f"{probability:.6f}",
-            f"{budget.log_probability:.4f}",
-            f"{budget.divergence:.4f}",
-        )
+        logs = (f"{value:.4f}" for value in (budget.log_probability, budget.divergence))
+        table.add_row(str(budget.length), count, f"{math.exp(budget.log_probability):.6f}", *logs)
     console.print(table)
     for budget in results.budgets:
         if budget.error:
@@ -395,8 +363,7 @@ def report(results: DemoResults, console: Console) -> None:
     table = _table("character", "HMM alone", f"C, n = {_TIGHT_LENGTH}", f"C, n = {_LENGTH}")
     for character, probabilities in results.next_token.items():
         if any(value > 0.01 for value in probabilities):
-            cells = (f"{value:.4f}" if value else "0" for value in probabilities)
-            table.add_row(character, *cells)
+            table.add_row(character, *(f"{value:.4f}" if value else "0" for value in probabilities))
     console.print(table)
 
     say(
@@ -405,15 +372,11 @@ def report(results: DemoResults, console: Console) -> None:
     )
     table = _table("string", "log p(x | C)", "parsed")
     for sample in results.samples:
-        parsed = repr(json.loads(sample.text))
-        table.add_row(sample.text, f"{sample.log_probability:.4f}", parsed)
+        table.add_row(sample.text, f"{sample.log_probability:.4f}", repr(json.loads(sample.text)))
     console.print(table, highlight=False)
-    console.print(
-        f"The heaviest single path spells {results.best} (log weight "
-        f"{results.best_log_weight:.4f}).",
-        markup=False,
-        highlight=False,
-    )
+    weight = f"log weight {results.best_log_weight:.4f}"
+    line = f"The heaviest single path spells {results.best} ({weight})."
+    console.print(line, markup=False, highlight=False)
 
     say(
         "6. How often is each digit expected?",

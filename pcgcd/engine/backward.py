@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.engine.backends import Backend, Tiles
+from pcgcd.engine.backends import Backend, EdgeSums, Tiles
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.tracks import UNLIMITED, Track
@@ -230,7 +230,8 @@ class BackwardMessages:
         log_edges = log_sums[label] + below.log_scale[target] + log_weight[edges]
         weight, log_scale = edge_weights(log_edges, first)
         with torch.no_grad():
-            messages = self._backend.accumulate(sums, label, below.rows, target, weight, first)
+            summed = EdgeSums(sums, label, below.rows, target, weight, first)
+            messages = self._backend.accumulate(summed)
             messages, log_messages = scaled(messages)
             rows, log_rows = scaled(self._guide.backward(messages))
         return Level(rows.to(self._dtype), log_scale + log_messages + log_rows)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from pcgcd.automata import FiniteAutomaton
+from pcgcd.basics.keeping import kept_with
 from pcgcd.circuits import Chain
 from pcgcd.engine.backends import BackendName, Tiles, choose_backend
 from pcgcd.engine.backward import BackwardMessages, Level
@@ -101,20 +102,16 @@ class ChainEngine(PrefixEngine):
         self.joint_tiles: dict[tuple[int, ...], JointTiles] = {}
         self._settings = (memory_limit, message_dtype)
 
-    # The engine refers to neither the guide nor the automaton, so both can be forgotten.
-    _kept: ClassVar[
-        WeakKeyDictionary[
-            Chain,
-            WeakKeyDictionary[FiniteAutomaton, dict[torch.dtype, ChainEngine]],
-        ]
-    ] = WeakKeyDictionary()
-
     @classmethod
     def of(
         cls, guide: Chain, automaton: FiniteAutomaton, dtype: torch.dtype = torch.float32
     ) -> ChainEngine:
         """The engine of a pair with the usual settings: one, as long as both exist unchanged."""
-        engines = cls._kept.setdefault(guide, WeakKeyDictionary()).setdefault(automaton, {})
+        # The guide keeps the engine as long as there is the automaton; the engine keeps neither.
+        kept: WeakKeyDictionary[FiniteAutomaton, dict[torch.dtype, ChainEngine]] = kept_with(
+            guide, "_engines", WeakKeyDictionary
+        )
+        engines = kept.setdefault(automaton, {})
         engine = engines.get(dtype)
         if engine is None or engine.guide is not GuideTables.of(guide, dtype):
             engine = engines[dtype] = cls(guide, automaton, dtype=dtype)

@@ -10,6 +10,7 @@ import torch
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.limits import STATE_LIMIT
+from pcgcd.basics.keeping import kept_with
 from pcgcd.circuits import (
     Chain,
     ChainMixture,
@@ -19,6 +20,7 @@ from pcgcd.circuits import (
     Identity,
     OperatorChain,
     circuit_product,
+    mixture,
 )
 from pcgcd.engine.chain_engine import ChainEngine
 from pcgcd.engine.guide import table_size
@@ -59,14 +61,23 @@ def parts_of(circuit: CircuitLike) -> Parts:
     for factor in circuit.factors:
         if isinstance(factor, FiniteAutomaton):
             automata.append(factor)
-        elif isinstance(factor, ChainMixture) and len(factor.operands) == 1:
-            inner = parts_of(factor.operands[0])
-            automata += inner.automata
-            scaled = counting(circuit.vocab_size) if inner.guide is None else inner.guide
-            rest.append(factor if not inner.automata else factor.weights[0] * scaled)
+        elif isinstance(factor, ChainMixture):
+            guide, shared = _shared_automata(factor)
+            automata += shared
+            rest.append(guide)
         else:
             rest.append(factor)
     return Parts(reduce(circuit_product, rest) if rest else None, tuple(automata))
+
+
+def _shared_automata(mixed: ChainMixture) -> tuple[CircuitLike, tuple[FiniteAutomaton, ...]]:
+    """A multiple or a mixture with the automata that all its operands have taken out."""
+    inner = [parts_of(operand) for operand in mixed.operands]
+    shared = inner[0].automata
+    if not shared or any(part.automata != shared for part in inner):
+        return mixed, ()
+    guides = [part.guide or counting(mixed.vocab_size) for part in inner]
+    return mixture(guides, mixed.weights), shared
 
 
 def joined(automata: Sequence[FiniteAutomaton], vocab_size: int) -> FiniteAutomaton:
@@ -122,7 +133,7 @@ def compile_circuit(circuit: CircuitLike, dtype: torch.dtype | None = None) -> P
     tensor(1.0000)
     """
     # Kept by the circuit itself, and so forgotten with it.
-    kept: dict[str, Any] = vars(circuit).setdefault("_compiled", {})
+    kept: dict[str, Any] = kept_with(circuit, "_compiled", dict)
     if "parts" not in kept:
         guide, automata = parts_of(circuit)
         kept["parts"] = (guide, joined(automata, circuit.vocab_size))

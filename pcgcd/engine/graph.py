@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pcgcd.automata.limits import NEVER
+from pcgcd.basics.keeping import kept_with
 
 if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
@@ -61,7 +61,7 @@ class Graph:
     """An automaton as the engine reads it: its useful edges by source, and who accepts when.
 
     One for each automaton, shared by all engines and states. It holds a copy of the automaton (of
-    the same arrays), not the automaton itself, so that a weak cache can let go of both.
+    the same arrays), not the automaton itself, so that nothing refers to what refers to it.
 
     Attributes:
         automaton: The copy.
@@ -94,15 +94,10 @@ class Graph:
         self._alive = [self._enter(self.accepting)]
         self._period: int | None = None
 
-    _kept: ClassVar[WeakKeyDictionary[FiniteAutomaton, Graph]] = WeakKeyDictionary()
-
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> Graph:
         """The graph of an automaton, made once and forgotten with it."""
-        found = cls._kept.get(fa)
-        if found is None:
-            found = cls._kept[fa] = cls(fa)
-        return found
+        return kept_with(fa, "_graph", lambda: cls(fa))
 
     @property
     def num_states(self) -> int:
@@ -175,11 +170,7 @@ class Graph:
 
     def edges_of(self, states: Indices) -> Indices:
         """The edges that leave some states, those of the first state first."""
-        sizes = self.first[states + 1] - self.first[states]
-        ends: Indices = np.cumsum(sizes)
-        places: Indices = np.arange(int(ends[-1]) if len(ends) else 0)
-        places += np.repeat(self.first[states] - ends + sizes, sizes)
-        return places
+        return self.automaton.edge_index.leaving(states)
 
     def log_weights(self, edges: Indices) -> Logs:
         """The logarithms of the weights of some edges."""

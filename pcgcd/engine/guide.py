@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
+from pcgcd.basics.keeping import kept_with
 from pcgcd.circuits import Chain, Operator
+from pcgcd.circuits.semirings import LINEAR
 
 __all__ = ["GuideTables", "table_size"]
 
 _TOKENS_AT_A_TIME = 1 << 12
+_DOUBLE = LINEAR.with_dtype(torch.float64)
 # How far sums of probabilities may be from one before their mass is summed up step by step.
 _TOLERANCE = 2e-6
 
@@ -28,8 +29,7 @@ class GuideTables:
     """The parameters of one chain, laid out for reading the emissions of single tokens.
 
     Any chain will do: an HMM, a mixture of HMMs (block-diagonal), a product of HMMs (Kronecker), or
-    one with operators of the user's. It does not refer to the chain itself, so that a weak cache
-    can let go of both.
+    one with operators of the user's. It does not refer to the chain itself, which keeps it.
 
     Attributes:
         rows: The emission with one contiguous row for each token, (V, H). The one copy that the
@@ -46,19 +46,15 @@ class GuideTables:
         with torch.no_grad():
             self.rows: Tensor = _by_token(emission, dtype)
             zero = torch.zeros(1, dtype=torch.long, device=self.rows.device)
-            self.initial: Tensor = initial.rows(zero).flatten().to(dtype)
+            self.initial: Tensor = initial.rows(zero, _DOUBLE).flatten().to(dtype)
             self.transition: Operator = transition.to(dtype=dtype)
             ones = torch.ones(chain.num_units, dtype=dtype, device=self.rows.device)
             self.ending: Tensor = final.matvec(ones).to(dtype)
 
-    _kept: ClassVar[WeakKeyDictionary[Chain, dict[torch.dtype, tuple[object, GuideTables]]]] = (
-        WeakKeyDictionary()
-    )
-
     @classmethod
     def of(cls, chain: Chain, dtype: torch.dtype = torch.float32) -> GuideTables:
         """The tables of a chain, made once and forgotten with it, or when its tensors change."""
-        tables = cls._kept.setdefault(chain, {})
+        tables: dict[torch.dtype, tuple[object, GuideTables]] = kept_with(chain, "_tables", dict)
         version = _version(chain)
         if dtype not in tables or tables[dtype][0] != version:
             tables[dtype] = (version, cls(chain, dtype))

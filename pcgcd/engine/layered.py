@@ -20,7 +20,7 @@ from pcgcd.circuits import CircuitLike, circuit_product
 from pcgcd.circuits.circuit import Circuit
 from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.layers import InputLayer, Layer
-from pcgcd.circuits.queries.requirements import require_tractable
+from pcgcd.circuits.properties import require_tractable
 from pcgcd.circuits.semirings import REAL, Scaled
 from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.graph import Graph

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.engine.backends import ScoreTask, Tiles
+from pcgcd.engine.backends import EdgeSums, ScoreTask, Tiles
 from pcgcd.engine.backward import edge_weights, scaled
 from pcgcd.engine.candidates import FEW, Candidates
 from pcgcd.engine.live_sets import Plan
@@ -132,7 +132,7 @@ def _messages(
         steps = np.arange(count)[:, None] * num_edges
         first = np.append((plan.first[:-1] + steps).ravel(), count * num_edges)
         weight, largest = edge_weights(log_edges, first)
-        part = row.engine.backend.accumulate(
+        summed = EdgeSums(
             torch.stack([predicted[i] for i in members]),
             np.repeat(np.arange(count), num_edges),
             level.rows,
@@ -140,6 +140,7 @@ def _messages(
             weight,
             first,
         )
+        part = row.engine.backend.accumulate(summed)
         part, log_part = scaled(part)
         parts.append(part)
         logs.append(largest + log_part)

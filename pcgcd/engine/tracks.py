@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.engine.candidates import FEW, Candidates
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.live_sets import LiveSet
-from pcgcd.errors import EmptyLanguageError, InvalidParameterError
+from pcgcd.errors import EmptyLanguageError
 
 __all__ = ["UNLIMITED", "Track", "allowed", "check_budget"]
 
@@ -32,10 +33,7 @@ def check_budget(graph: Graph, budget: int) -> None:
         InvalidParameterError: It is not a number of tokens.
         EmptyLanguageError: It names the smallest budget that works.
     """
-    if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 0:
-        raise InvalidParameterError(
-            f"the budget must be a positive number of tokens, but is {budget!r}"
-        )
+    check_whole_number("the budget", budget)
     if not len(graph.initial):
         raise EmptyLanguageError("the constraint accepts no sequence of tokens", length=budget)
     if not graph.is_alive(graph.initial, int(budget)):

@@ -118,20 +118,32 @@ def measure(
     return found
 
 
+def _grouped(
+    measurements: Iterable[Measurement],
+) -> dict[tuple[str, int], dict[str, dict[int, Measurement]]]:
+    """For each task and number of particles: the measurements by method and prompt."""
+    result: dict[tuple[str, int], dict[str, dict[int, Measurement]]] = {}
+    for m in measurements:
+        by_method = result.setdefault((m.task, m.particles), {})
+        by_method.setdefault(m.method, {})[m.prompt] = m
+    return dict(sorted(result.items()))
+
+
+def _gains(by_method: Mapping[str, Mapping[int, Measurement]], name: str) -> list[float]:
+    """By how much the log-evidence of each prompt is above that of the first method."""
+    first = next(iter(by_method.values()))
+    return [m.log_evidence - first[prompt].log_evidence for prompt, m in by_method[name].items()]
+
+
 def summary(measurements: Iterable[Measurement]) -> list[dict[str, Any]]:
     """For each task, number of particles and method: means, and the difference to the first method.
 
     The standard error is that of the difference over prompts.
     """
-    kept = list(measurements)
     rows = []
-    for task, particles in sorted({(m.task, m.particles) for m in kept}):
-        here = [m for m in kept if (m.task, m.particles) == (task, particles)]
-        names = list(dict.fromkeys(m.method for m in here))
-        by_method = {name: {m.prompt: m for m in here if m.method == name} for name in names}
-        first = by_method[names[0]]
+    for (task, particles), by_method in _grouped(measurements).items():
         for name, own in by_method.items():
-            gains = [own[p].log_evidence - first[p].log_evidence for p in own]
+            gains = _gains(by_method, name)
             rows.append(
                 {
                     "task": task,
@@ -213,33 +225,22 @@ def run(
 
 def figure(measurements: Sequence[Measurement]) -> Figure:
     """The gain over the first method on each prompt, its mean and two standard errors."""
-    rows = summary(measurements)
-    names = list(dict.fromkeys(m.method for m in measurements))
-    means = {(row["task"], row["particles"], row["method"]): row for row in rows}
-    panels = list(dict.fromkeys((row["task"], row["particles"]) for row in rows))
-    colours = dict(zip(names, colours_of(names), strict=True))
+    panels = _grouped(measurements)
+    means = {(row["task"], row["particles"], row["method"]): row for row in summary(measurements)}
     result = Figure(figsize=(1.0 + 3.2 * len(panels), 3.0), layout="constrained")
-    for axes, (task, particles) in zip(
-        result.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+    for axes, ((task, particles), by_method) in zip(
+        result.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
     ):
-        first = {
-            m.prompt: m.log_evidence
-            for m in measurements
-            if (m.task, m.particles, m.method) == (task, particles, names[0])
-        }
-        for place, name in enumerate(names[1:]):
-            gains = [
-                m.log_evidence - first[m.prompt]
-                for m in measurements
-                if (m.task, m.particles, m.method) == (task, particles, name)
-            ]
+        names = list(by_method)
+        for place, (name, colour) in enumerate(zip(names[1:], colours_of(names)[1:])):
+            gains = _gains(by_method, name)
             spread = [place + 0.3 * (i / max(1, len(gains) - 1) - 0.5) for i in range(len(gains))]
-            axes.plot(spread, gains, ".", color=colours[name], alpha=0.35, markersize=4)
+            axes.plot(spread, gains, ".", color=colour, alpha=0.35, markersize=4)
             row = means[task, particles, name]
+            error = [2 * row["standard_error"]]
             axes.errorbar(
-                [place], [row["gain"]], yerr=[2 * row["standard_error"]], fmt="o", color=INK,
-                capsize=4, markersize=5,
-            )  # fmt: skip
+                [place], [row["gain"]], error, fmt="o", color=INK, capsize=4, markersize=5
+            )
         axes.axhline(0, color=INK, linewidth=0.8)
         axes.set_xticks(range(len(names) - 1), [name.replace(", ", "\n") for name in names[1:]])
         axes.set_title(f"{task}, {particles} particles")

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from rich.console import Console
@@ -88,7 +88,8 @@ _INTEGER = option(literal("-")) + (
 )
 
 
-class Size(NamedTuple):
+@dataclass(frozen=True)
+class Size:
     """The size of an automaton.
 
     Attributes:
@@ -239,13 +240,13 @@ def minimal_dfa(n: int, order: Order, state_limit: int = STATE_LIMIT) -> FiniteA
     Raises:
         AutomatonTooLargeError: An automaton on the way passed the limit.
     """
-    result = None
-    for i in range(1, n + 1):
-        one = compile_expression(add_vec(n, order, [i]), deterministic=True)
-        joined = one if result is None else algebra.union(result, one)
-        result = algebra.minimize(joined, state_limit=state_limit)
-    if result is None:
-        raise InvalidParameterError(f"add_vec_n needs at least one pair, but n is {n}")
+
+    def one(i: int) -> FiniteAutomaton:
+        return compile_expression(add_vec(n, order, [i]), deterministic=True)
+
+    result = algebra.minimize(one(1), state_limit=state_limit)
+    for i in range(2, n + 1):
+        result = algebra.minimize(algebra.union(result, one(i)), state_limit=state_limit)
     return result
 
 
@@ -375,22 +376,9 @@ def run(
         vocabulary=words,
     )
     if out is not None:
-        _write(results, out / "nfa_dfa.json")
+        write_text(out / "nfa_dfa.json", json.dumps(asdict(results), indent=2) + "\n")
         save(figure(results), out / "nfa_dfa.png")
     return results
-
-
-def _write(results: NfaDfaResults, path: Path) -> None:
-    """As a whole or not at all."""
-
-    def plain(value: object) -> object:
-        if isinstance(value, Size):
-            return value._asdict()
-        if isinstance(value, dict):
-            return {key: plain(part) for key, part in value.items()}
-        return [plain(part) for part in value] if isinstance(value, list | tuple) else value
-
-    write_text(path, json.dumps(plain(asdict(results)), indent=2) + "\n")
 
 
 def main(out: Path | None = None, **options: Any) -> NfaDfaResults:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
@@ -33,7 +34,8 @@ def report(results: NfaDfaResults) -> list[Table | str]:
     orders = [order for order in _TITLES if _rows(results, order)]
     for order in orders:
         for kind in ("NFA", "minimal DFA"):
-            vectors.add_column(f"{_short(order)}\n{kind}", justify="right", no_wrap=True)
+            short = "any order" if order == "any" else "schema's order"
+            vectors.add_column(f"{short}\n{kind}", justify="right", no_wrap=True)
     for n in sorted({row.n for row in results.vectors}):
         cells = []
         for order in orders:
@@ -53,7 +55,7 @@ def report(results: NfaDfaResults) -> list[Table | str]:
         numbers = (
             [f"over {limit:,}", "", "", ""]
             if query.size is None
-            else [f"{number:,}" for number in query.size]
+            else [f"{number:,}" for number in astuple(query.size)]
         )
         queries.add_row(f"{query.granularity} {query.kind}", *numbers, f"{query.seconds:.2f}")
     tokens = results.vocabulary or "left out, since no vocabulary was given"
@@ -70,10 +72,6 @@ def _rows(results: NfaDfaResults, order: str) -> list[VectorRow]:
     return [row for row in results.vectors if row.order == order]
 
 
-def _short(order: str) -> str:
-    return "any order" if order == "any" else "schema's order"
-
-
 def _cell(size: Size | None, limit: int) -> str:
     return f"over {limit:,}" if size is None else f"{size.states:,} ({size.edges:,})"
 
@@ -85,39 +83,26 @@ def figure(results: NfaDfaResults) -> Figure:
     picture.subplots_adjust(left=0.085, right=0.985, top=0.82, bottom=0.2, wspace=0.08)
     for axes, order in zip(panels, _TITLES):
         rows = _rows(results, order)
-        axes.plot(
-            [row.n for row in rows],
-            [row.nfa.states for row in rows],
-            "o-",
-            color=BLUE,
-            label="NFA, reduced by bisimulation",
-            markersize=4.5,
-        )
-        counted = [(row.n, row.dfa.states) for row in rows if row.dfa]
-        axes.plot(
-            [n for n, _ in counted],
-            [states for _, states in counted],
-            "s-",
-            color=ORANGE,
-            label="minimal DFA",
-            markersize=4.5,
-        )
+        nfas = [(row.n, row.nfa.states) for row in rows]
+        dfas = [(row.n, row.dfa.states) for row in rows if row.dfa]
+        for counted, style, colour, name in (
+            (nfas, "o-", BLUE, "NFA, reduced by bisimulation"),
+            (dfas, "s-", ORANGE, "minimal DFA"),
+        ):
+            sizes, states = [n for n, _ in counted], [number for _, number in counted]
+            axes.plot(sizes, states, style, color=colour, label=name, markersize=4.5)
         _frame(axes, _TITLES[order], results)
     panels[0].set_ylabel("states", fontsize=_POINTS)
     handles, names = panels[0].get_legend_handles_labels()
     picture.legend(
         handles, names, loc="upper center", ncols=len(names), frameon=False, fontsize=_POINTS
     )
-    picture.text(
-        0.012,
-        0.02,
+    note = (
         "add_vec_n: integers x1..xn, y1..yn, of which some pair xi, yi is required. Exact counts, "
         "over bytes.\nDFAs are given up where an automaton on the way to them passes the dotted "
-        "line.",
-        size=_POINTS - 1.5,
-        color=INK,
-        va="bottom",
+        "line."
     )
+    picture.text(0.012, 0.02, note, size=_POINTS - 1.5, color=INK, va="bottom")
     return picture
 
 
@@ -129,5 +114,4 @@ def _frame(axes: Axes, title: str, results: NfaDfaResults) -> None:
     axes.set_xticks(sorted({row.n for row in results.vectors}))
     axes.tick_params(labelsize=_POINTS - 1)
     axes.grid(alpha=0.25, linewidth=0.6)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -35,7 +35,6 @@ class Copying:
     weights: Tensor
 
     def __post_init__(self) -> None:
-        """Check ranges."""
         for name, values in (("rates", self.rates), ("weights", self.weights)):
             if values.dim() != 1 or not bool((values >= 0).all() & torch.isfinite(values).all()):
                 raise InvalidParameterError(

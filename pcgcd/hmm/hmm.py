@@ -8,15 +8,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from pcgcd.circuits import (
-    Circuit,
-    Dense,
-    InputLayer,
-    Monarch,
-    Operator,
-    ProductLayer,
-    SumLayer,
-)
+from pcgcd.circuits import Circuit, Dense, InputLayer, Monarch, Operator, ProductLayer, SumLayer
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.model import HiddenMarkovModel, random_rows
@@ -25,14 +17,13 @@ __all__ = ["HMM", "MonarchHMM", "monarch_blocks"]
 
 
 class HMM(HiddenMarkovModel):
-    """A hidden Markov model (Def. 4.1), a circuit for every length.
+    """A hidden Markov model (Def. 4.1) with a dense transition, a circuit for every length.
 
     Attributes:
         initial: p(z_1), (H,).
         transition: p(z_{t+1} | z_t), (H, H), rows sum to one.
         emission: p(x_t | z_t), (H, V), rows sum to one.
-        copying: How answers repeat their prompt, for :meth:`given`; None if that was not learnt.
-            As a circuit, the model is the one without a prompt.
+        copying: How answers repeat their prompt; see :class:`HiddenMarkovModel`.
 
     >>> hmm = HMM(
     ...     torch.tensor([0.5, 0.5]),
@@ -56,15 +47,14 @@ class HMM(HiddenMarkovModel):
         copying: Copying | None = None,
         validate: bool = True,
     ) -> None:
-        """Hold the three tensors; they are not copied, and gradients reach them.
+        """Hold the tensors; they are not copied, and gradients reach them.
 
         Args:
             initial: (H,).
             transition: (H, H).
             emission: (H, V).
             copying: How answers repeat their prompt.
-            validate: Check that rows sum to one. That entries are numbers of at least zero is
-                checked always (on a GPU, this synchronises).
+            validate: Check that rows sum to one, not only that they are numbers of at least zero.
         """
         self.initial, self.transition, self.emission = initial, transition, emission
         self.copying = copying
@@ -168,7 +158,6 @@ class MonarchHMM(HiddenMarkovModel):
         copying: Copying | None = None,
         validate: bool = True,
     ) -> None:
-        """Hold the four tensors; they are not copied, and gradients reach them."""
         self.initial, self.left, self.right, self.emission = initial, left, right, emission
         self.copying = copying
         self._check(self._transition_operator.shape[0], validate)

@@ -117,15 +117,10 @@ class HiddenMarkovModel(Chain):
     # -- other models -------------------------------------------------------------------------
 
     def given(self, prompt: Iterable[int]) -> Self:
-        """The model of answers to a prompt, which repeat some of its tokens.
+        """The model of answers to a prompt (its tokens), which repeat some of its tokens.
 
-        A hidden state in which the text has :attr:`ended` repeats nothing of the prompt.
-
-        Args:
-            prompt: The tokens of the prompt.
-
-        Returns:
-            An HMM with other emissions; this one if it has no :attr:`copying`.
+        A hidden state in which the text has :attr:`ended` repeats nothing of the prompt. A model
+        without :attr:`copying` is its own.
         """
         if self.copying is None:
             return self
@@ -141,7 +136,6 @@ class HiddenMarkovModel(Chain):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
-        """The same model with its tensors elsewhere, or in another floating type."""
         initial, emission, *factors = (
             tensor.to(device=device, dtype=dtype)
             for tensor in (self.initial, self.emission, *self.transition_factors)
@@ -199,39 +193,32 @@ class HiddenMarkovModel(Chain):
     # -- checks -------------------------------------------------------------------------------
 
     def _check(self, num_hidden: int, validate: bool) -> None:
-        """Check the tensors when all of them are set.
+        """Check all tensors, given the number of hidden states that the transition has.
 
-        Args:
-            num_hidden: The number of hidden states that the transition has.
-            validate: Also check that rows sum to one. That all entries are numbers and none is
-                negative is checked always: what is computed from others means nothing.
+        That all entries are numbers and none is negative is checked always: what is computed from
+        others means nothing. That rows sum to one is checked where ``validate`` says so.
         """
-        self._check_shapes(num_hidden)
-        for name in ("initial", *self.factor_names, "emission"):
-            weights = getattr(self, name)
-            check_weights(name, weights)
-            if validate:
-                _check_sums(name, weights)
-
-    def _check_shapes(self, num_hidden: int) -> None:
         if self.initial.shape != (num_hidden,) or self.emission.dim() != 2:
             raise InvalidParameterError(
                 "an HMM needs an initial vector (H,) and an emission matrix (H, V), but got "
                 f"{tuple(self.initial.shape)} and {tuple(self.emission.shape)}; H is {num_hidden}"
             )
-        if self.emission.shape[0] != num_hidden or num_hidden < 1:
+        rows, vocab_size = self.emission.shape
+        if rows != num_hidden or num_hidden < 1:
             raise InvalidParameterError(
-                f"the emission has {self.emission.shape[0]} rows, but there are {num_hidden} "
-                "hidden states"
+                f"the emission has {rows} rows, but there are {num_hidden} hidden states"
             )
-        copying, vocab_size = self.copying, self.emission.shape[1]
-        if copying is None:
-            return
-        if (len(copying.rates), len(copying.weights)) != (num_hidden, vocab_size):
+        sizes = self.copying and (len(self.copying.rates), len(self.copying.weights))
+        if sizes and sizes != (num_hidden, vocab_size):
             raise InvalidParameterError(
-                f"copying has {len(copying.rates)} rates and {len(copying.weights)} weights, but "
-                f"there are {num_hidden} hidden states and {vocab_size} tokens"
+                f"copying has {sizes[0]} rates and {sizes[1]} weights, but there are {num_hidden} "
+                f"hidden states and {vocab_size} tokens"
             )
+        for name in ("initial", *self.factor_names, "emission"):
+            weights = getattr(self, name)
+            check_weights(name, weights)
+            if validate:
+                _check_sums(name, weights)
 
 
 def _check_sums(name: str, weights: Tensor) -> None:

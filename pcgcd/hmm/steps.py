@@ -40,7 +40,6 @@ class Steps(ABC):
     arrays_per_step: ClassVar[int]
 
     def __init__(self, *factors: Tensor) -> None:
-        """Hold the factors; they are not copied."""
         self.factors = factors
 
     @cached_property
@@ -127,7 +126,7 @@ class MonarchSteps(Steps):
         out.view(-1, a, b).copy_(moved.transpose(0, 1))
 
     def add_counts(self, into: Sequence[Tensor], messages: Tensor, ratios: Tensor) -> None:
-        """See :class:`Steps`. The ratios are those of the walk itself, in its own layout."""
+        """The ratios are those of the walk itself, in its own layout."""
         a, b = self.factors[0].shape[:2]
         rows = messages.reshape(-1, a, b).permute(1, 2, 0)  # (i, j, step and batch)
         into[0].baddbmm_(rows, self._returned.flatten(1, 2))

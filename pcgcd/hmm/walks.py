@@ -38,6 +38,7 @@ __all__ = [
     "add_walks",
     "index_of",
     "log_likelihoods",
+    "observed_tokens",
     "posterior_walks",
     "posteriors",
     "token_table",
@@ -54,17 +55,11 @@ _LEAST_MASS = 1 - 1e-3
 
 @dataclass
 class Sums:
-    """Sums over sequences, to be added to. The transition's are without its factors.
+    """Sums over sequences, to be added to. The transition's are without its factors."""
 
-    Attributes:
-        initial: (H,).
-        transition: One tensor per factor, of its shape.
-        emission: (tokens + 1, H); the last row is for positions that were not observed.
-    """
-
-    initial: Tensor
-    transition: tuple[Tensor, ...]
-    emission: Tensor
+    initial: Tensor  # (H,)
+    transition: tuple[Tensor, ...]  # one tensor per factor, of its shape
+    emission: Tensor  # (tokens + 1, H); the last row is for positions that were not observed
 
     @classmethod
     def zeros(cls, steps: Steps, table: Tensor) -> Sums:
@@ -111,11 +106,7 @@ class _Walk:
         self.smallest_scale, self.smallest_share = info.tiny * 2.0**40, info.tiny * 2.0**24
 
     def forward(self, keep: bool = True) -> Tensor:
-        """Filtered messages; returns the scales c, (n, batch).
-
-        Args:
-            keep: Keep the messages of all steps, for the way back.
-        """
+        """Filtered messages, kept for the way back or not; returns the scales c, (n, batch)."""
         length, batch = self.index.shape
         kept = length if keep else 1
         self.steps.start(kept - 1 if keep else 1, batch)
@@ -244,9 +235,6 @@ def add_walks(
         index: Rows of the table, (batch, n).
         sums: Added to.
         lengths: (batch,): positions from there on are left out.
-
-    Raises:
-        ImpossibleEvidenceError: A sequence has probability zero.
     """
     total = 0.0
     for found in _walked(steps, initial, table, index, lengths):
@@ -257,7 +245,7 @@ def add_walks(
             raise ImpossibleEvidenceError(
                 f"sequence {row} of the batch has probability zero: no hidden state that is "
                 f"possible at position {position} emits its token there. Use a pseudocount, or "
-                "check that what follows EOS is EOS",
+                "check that what follows EOS is EOS"
             )
         total += float(found.log_likelihoods.sum())
         sums.initial.add_(found.posterior[0].sum(0))
@@ -277,11 +265,7 @@ def _dead_end(steps: Steps, initial: Tensor, emitted: Tensor) -> int:
 
 
 def log_likelihoods(
-    steps: Steps,
-    initial: Tensor,
-    table: Tensor,
-    index: Tensor,
-    lengths: Tensor | None = None,
+    steps: Steps, initial: Tensor, table: Tensor, index: Tensor, lengths: Tensor | None = None
 ) -> Tensor:
     """The log-likelihood of each sequence, (batch,) in float64; -inf where it is impossible.
 
@@ -299,15 +283,11 @@ def log_likelihoods(
 
 
 class Posteriors(NamedTuple):
-    """What sequences say about their hidden states.
+    """What sequences say about their hidden states."""
 
-    Attributes:
-        log_likelihoods: log p(x_1..x_n), (batch,) float64; -inf where a sequence is impossible.
-        states: p(z_t | x_1..x_n), (batch, n, H); zero throughout where it is.
-    """
-
+    # Log p(x_1..x_n), (batch,) float64; -inf where a sequence is impossible.
     log_likelihoods: Tensor
-    states: Tensor
+    states: Tensor  # p(z_t | x_1..x_n), (batch, n, H); zero throughout where it is
 
 
 def posterior_walks(steps: Steps, initial: Tensor, table: Tensor, index: Tensor) -> Posteriors:
@@ -328,10 +308,15 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
+def observed_tokens(batch: Tensor) -> Tensor:
+    """The tokens of a batch in rising order."""
+    tokens: Tensor = torch.unique(batch)
+    return tokens[tokens >= 0]
+
+
 def token_table(hmm: HiddenMarkovModel, batch: Tensor) -> tuple[Tensor, Tensor]:
     """The tokens of a batch in rising order, and the rows (tokens + 1, H) that walks need."""
-    tokens = torch.unique(batch)
-    tokens = tokens[tokens >= 0]
+    tokens = observed_tokens(batch)
     dtype = working_dtype(hmm.emission.dtype)
     table = torch.ones(len(tokens) + 1, hmm.num_hidden, dtype=dtype, device=batch.device)
     table[:-1] = hmm.emission.detach().index_select(1, tokens).t()
@@ -346,11 +331,7 @@ def index_of(batch: Tensor, tokens: Tensor) -> Tensor:
 
 @torch.no_grad()
 def posteriors(hmm: HiddenMarkovModel, batch: Tensor) -> Posteriors:
-    """The posteriors of a model's hidden states.
-
-    Args:
-        hmm: The model.
-        batch: Tokens, (batch, n); -1 where a position was not observed.
+    """The posteriors of hidden states, given tokens (batch, n); -1 where one was not observed.
 
     >>> from pcgcd import HMM
     >>> hmm = HMM(torch.tensor([0.5, 0.5]), torch.eye(2), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))

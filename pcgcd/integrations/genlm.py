@@ -21,21 +21,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from pcgcd.automata import FiniteAutomaton, Vocabulary
+from pcgcd.basics.numbers import check_whole_number
+from pcgcd.basics.packages import package
 from pcgcd.circuits import CircuitLike
 from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.engine import PrefixState
-from pcgcd.errors import (
-    InvalidParameterError,
-    MissingDependencyError,
-    VocabularyMismatchError,
-)
+from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.integrations.histories import Histories
 
 __all__ = [
@@ -71,13 +68,7 @@ def _joined(cls: Any) -> type:
 
 
 def _genlm(module: str) -> Any:
-    try:
-        return import_module(f"genlm.{module}")
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"this needs the package genlm-control, which cannot be imported ({error}); run "
-            "pip install 'genlm-control>=0.4.1'"
-        ) from error
+    return package(f"genlm.{module}", "this")
 
 
 class _TextPotential(_Joined):
@@ -99,12 +90,8 @@ class _TextPotential(_Joined):
         *,
         guided: bool = False,
     ) -> None:
-        if budget is not None and (
-            isinstance(budget, bool) or not isinstance(budget, int) or budget < 1
-        ):
-            raise InvalidParameterError(
-                f"the budget must be a positive number of tokens, but is {budget!r}"
-            )
+        if budget is not None:
+            check_whole_number("the budget", budget, 1)
         found = Target.of(target, vocabulary, hmm)
         if guided and found.guide is None:
             raise InvalidParameterError(

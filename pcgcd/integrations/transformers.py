@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.automata import Vocabulary
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint
 from pcgcd.decoding.contracts import needs_guide
@@ -88,12 +89,8 @@ class ConstrainedLogitsProcessor:
                 f"one of them for each prompt, but got {target!r}; put a schema into "
                 "json_schema(...) and a pattern into regex(...), both in pcgcd.constraints"
             )
-        if budget is not None and (
-            isinstance(budget, bool) or not isinstance(budget, int) or budget < 1
-        ):
-            raise InvalidParameterError(
-                f"the budget must be a positive number of tokens, but is {budget!r}"
-            )
+        if budget is not None:
+            check_whole_number("the budget", budget, 1)
         widths = {one.vocab_size for one in (*wanted, hmm) if isinstance(one, CircuitLike)}
         self._exact_width = isinstance(vocabulary, Vocabulary)
         if not isinstance(vocabulary, Vocabulary):

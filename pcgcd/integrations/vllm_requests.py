@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.automata import Vocabulary
+from pcgcd.basics.numbers import is_whole_number
 from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint, choice, function_call, grammar, json_schema, regex
 from pcgcd.constraints import keywords as all_of
@@ -85,7 +86,7 @@ def read_wish(params: Any) -> Wish | None:
     value = given[kinds[0]]
     text = value if isinstance(value, str) else _json_text(kinds[0], value)
     budget = getattr(params, "max_tokens", None)
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+    if not is_whole_number(budget) or budget < 1:
         raise InvalidParameterError(
             "a constrained request needs max_tokens, the number of tokens in which the text must "
             f"be complete, but it is {budget!r}"

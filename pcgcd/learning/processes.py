@@ -43,7 +43,11 @@ def together() -> Iterator[None]:
 
 
 class Processes:
-    """The processes that share some work.
+    """The processes that share some work: those of torch.distributed, if it was initialised.
+
+    Args:
+        device: Where numbers are summed; by default on the CPU.
+        alone: Whether the others do not take part.
 
     Attributes:
         rank: The number of this one.
@@ -51,12 +55,6 @@ class Processes:
     """
 
     def __init__(self, device: torch.device | None = None, *, alone: bool = False) -> None:
-        """Ask torch.distributed, if it was initialised; unless this process works alone.
-
-        Args:
-            device: Where numbers are summed; by default on the CPU.
-            alone: Whether the others do not take part.
-        """
         shared = not alone and dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if shared else 0
         self.count = dist.get_world_size() if shared else 1
@@ -68,11 +66,7 @@ class Processes:
         return self.rank == 0
 
     def do(self, work: Callable[[], _Result]) -> _Result:
-        """Do something in each process, and go on when all have; an error is raised in all.
-
-        Raises:
-            PcgcdError: The error, or, where another process has it, a note that it does.
-        """
+        """Do something in each process, and go on when all have; an error is raised in all."""
         try:
             result = work()
         except PcgcdError:

@@ -17,17 +17,7 @@ __all__ = ["check_same", "generator_of", "seed_of"]
 def check_same(
     there: Mapping[str, Any], here: Mapping[str, Any], folder: Path | str, holds: str
 ) -> None:
-    """Check that a folder holds what is asked for.
-
-    Args:
-        there: The settings in the folder.
-        here: Those that are asked for.
-        folder: The folder, for the message.
-        holds: What it holds if they differ, such as "another fit".
-
-    Raises:
-        CheckpointError: It does not; says what differs.
-    """
+    """Check that a folder holds what is asked for, not ``holds`` (such as "another fit")."""
     differing = [name for name in here if here[name] != there.get(name)]
     if differing:
         shown = ", ".join(f"{n} (there {there.get(n)}, here {here[n]})" for n in differing)

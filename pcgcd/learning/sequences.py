@@ -28,7 +28,6 @@ class Sequences:
     """
 
     def __init__(self, data: Data, vocab_size: int, device: torch.device) -> None:
-        """Hold an array (N, n) of tokens, or several of the same n; they are not copied."""
         shards = [data] if isinstance(data, Tensor | np.ndarray) else list(data)
         if not shards or any(shard.ndim != 2 or shard.shape[1] < 1 for shard in shards):
             raise InvalidParameterError(

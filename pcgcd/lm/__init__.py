@@ -27,11 +27,7 @@ __all__ = [
 ]
 
 # These need transformers, which takes seconds to import.
-_LATER = {
-    "TransformersLM": "transformers_lm",
-    "default_model": "default",
-    "load_model": "default",
-}
+_LATER = {"TransformersLM": "transformers_lm", "default_model": "default", "load_model": "default"}
 
 
 def __getattr__(name: str) -> Any:

@@ -74,7 +74,8 @@ def convert_gguf(source: Path, folder: Path) -> Path:
     description, tensors = _read(source)
     with _written_at_once(folder) as temporary:
         _write_weights(description, tensors, temporary)
-        _write_config(description, temporary)
+        tied = all(tensor.name != "output.weight" for tensor in tensors)
+        _write_config(description, tied, temporary)
         _write_tokenizer(description, temporary)
     return folder
 
@@ -122,20 +123,13 @@ def _remove_stale(folder: Path) -> None:
 # -- reading ----------------------------------------------------------------------------------
 
 
-class _Description:
+class _Description(dict[str, Any]):
     """The key-value part of the file."""
 
-    def __init__(self, source: Path, fields: dict[str, Any]) -> None:
-        self.source, self._fields = source, fields
+    source: Path
 
-    def get(self, key: str, default: Any = None) -> Any:
-        field = self._fields.get(key)
-        return default if field is None else field.contents()
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self._fields:
-            raise CheckpointError(f"{self.source} says nothing about {key}; use another GGUF file")
-        return self.get(key)
+    def __missing__(self, key: str) -> Any:
+        raise CheckpointError(f"{self.source} says nothing about {key}; use another GGUF file")
 
 
 def _read(source: Path) -> tuple[_Description, list[Any]]:
@@ -143,8 +137,9 @@ def _read(source: Path) -> tuple[_Description, list[Any]]:
     package("transformers", "converting a model")
     try:
         reader = gguf.GGUFReader(source)
-        description = _Description(source, reader.fields)
-        expected = int(reader.fields["GGUF.tensor_count"].contents())
+        description = _Description((k, field.contents()) for k, field in reader.fields.items())
+        description.source = source
+        expected = description["GGUF.tensor_count"]
         ends = [int(t.data_offset) + int(t.n_bytes) for t in reader.tensors]
     except (ValueError, IndexError, KeyError, OSError) as error:
         raise CheckpointError(
@@ -170,14 +165,18 @@ def _read(source: Path) -> tuple[_Description, list[Any]]:
 def _write_weights(description: _Description, tensors: list[Any], folder: Path) -> None:
     dequantize = package("gguf.quants", "reading GGUF").dequantize
     save_file = package("safetensors.torch", "converting a model").save_file
-    heads = int(description["llama.attention.head_count"])
-    key_heads = int(description.get("llama.attention.head_count_kv", heads))
+    heads = description["llama.attention.head_count"]
+    key_heads = description.get("llama.attention.head_count_kv", heads)
     weights: dict[str, Tensor] = {}
     for tensor in tensors:
         name = _name(tensor.name, description.source)
         values = np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
         if "q_proj" in name or "k_proj" in name:
-            values = _split_halves(values, heads if "q_proj" in name else key_heads)
+            # From rotary pairs that stand side by side (GGUF) to pairs half a head apart.
+            pairs = values.reshape(
+                heads if "q_proj" in name else key_heads, -1, 2, *values.shape[1:]
+            )
+            values = pairs.swapaxes(1, 2).reshape(values.shape)
         weights[name] = torch.from_numpy(np.ascontiguousarray(values))
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
@@ -195,51 +194,33 @@ def _name(name: str, source: Path) -> str:
     return _NAMES[name]
 
 
-def _split_halves(values: np.ndarray[Any, Any], heads: int) -> np.ndarray[Any, Any]:
-    """From rotary pairs that stand side by side (GGUF) to pairs half a head apart."""
-    pairs = values.reshape(heads, -1, 2, *values.shape[1:])
-    result: np.ndarray[Any, Any] = pairs.swapaxes(1, 2).reshape(values.shape)
-    return result
-
-
-def _write_config(description: _Description, folder: Path) -> None:
+def _write_config(description: _Description, tied: bool, folder: Path) -> None:
     transformers = package("transformers", "converting a model")
-
-    def whole(key: str) -> int:
-        return int(description["llama." + key])
-
-    heads = whole("attention.head_count")
+    heads = description["llama.attention.head_count"]
     ids = {
         f"{role}_token_id": description.get(f"tokenizer.ggml.{name}_token_id")
         for role, name in (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))
     }
-    stored = _stored_names(folder)
     config = transformers.LlamaConfig(
         vocab_size=len(description["tokenizer.ggml.tokens"]),
-        hidden_size=whole("embedding_length"),
-        intermediate_size=whole("feed_forward_length"),
-        num_hidden_layers=whole("block_count"),
+        hidden_size=description["llama.embedding_length"],
+        intermediate_size=description["llama.feed_forward_length"],
+        num_hidden_layers=description["llama.block_count"],
         num_attention_heads=heads,
-        num_key_value_heads=int(description.get("llama.attention.head_count_kv", heads)),
-        max_position_embeddings=whole("context_length"),
-        rms_norm_eps=float(description["llama.attention.layer_norm_rms_epsilon"]),
+        num_key_value_heads=description.get("llama.attention.head_count_kv", heads),
+        max_position_embeddings=description["llama.context_length"],
+        rms_norm_eps=description["llama.attention.layer_norm_rms_epsilon"],
         rope_parameters={
             "rope_type": "default",
-            "rope_theta": float(description.get("llama.rope.freq_base", 10_000.0)),
+            "rope_theta": description.get("llama.rope.freq_base", 10_000.0),
         },
-        tie_word_embeddings="lm_head.weight" not in stored,
+        tie_word_embeddings=tied,
         architectures=["LlamaForCausalLM"],
         dtype="float32",
         **ids,
     )
     config.save_pretrained(folder)
     transformers.GenerationConfig(**ids).save_pretrained(folder)
-
-
-def _stored_names(folder: Path) -> set[str]:
-    safetensors = package("safetensors", "converting a model")
-    with safetensors.safe_open(folder / "model.safetensors", framework="pt") as file:
-        return set(file.keys())
 
 
 def _write_tokenizer(description: _Description, folder: Path) -> None:
@@ -255,23 +236,18 @@ def _write_tokenizer(description: _Description, folder: Path) -> None:
     kinds: list[int] = description.get("tokenizer.ggml.token_type", [_PLAIN] * len(words))
     merges = [tuple(merge.split(" ", 1)) for merge in description["tokenizer.ggml.merges"]]
     tokenizer = tk.Tokenizer(tk.models.BPE({word: i for i, word in enumerate(words)}, merges))
-    byte_level = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.pre_tokenizer = (
-        tk.pre_tokenizers.Sequence([tk.pre_tokenizers.Digits(individual_digits=True), byte_level])
-        if _SINGLE_DIGITS[kind]
-        else byte_level
-    )
+    split = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if _SINGLE_DIGITS[kind]:
+        digits = tk.pre_tokenizers.Digits(individual_digits=True)
+        split = tk.pre_tokenizers.Sequence([digits, split])
+    tokenizer.pre_tokenizer = split
     tokenizer.decoder = tk.decoders.ByteLevel()
-    tokenizer.add_special_tokens(
-        [
-            tk.AddedToken(w, special=True, normalized=False)
-            for w, k in zip(words, kinds)
-            if k == _CONTROL
-        ]
-    )
-    tokenizer.add_tokens(
-        [tk.AddedToken(w, normalized=False) for w, k in zip(words, kinds) if k == _USER_DEFINED]
-    )
+    for added, add in (
+        (_CONTROL, tokenizer.add_special_tokens),
+        (_USER_DEFINED, tokenizer.add_tokens),
+    ):
+        own = [word for word, k in zip(words, kinds) if k == added]
+        add([tk.AddedToken(word, special=added == _CONTROL, normalized=False) for word in own])
 
     def word(name: str) -> str | None:
         index = description.get(f"tokenizer.ggml.{name}_token_id")
@@ -283,7 +259,7 @@ def _write_tokenizer(description: _Description, folder: Path) -> None:
         eos_token=word("eos"),
         unk_token=word("unknown"),
         pad_token=word("padding"),
-        model_max_length=int(description["llama.context_length"]),
+        model_max_length=description["llama.context_length"],
         clean_up_tokenization_spaces=False,
     )
     fast.chat_template = description.get("tokenizer.chat_template")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -107,17 +109,14 @@ def _from_hub(device: torch.device | str | None) -> TransformersLM:
 
 def _hub_answers() -> bool:
     """Whether the hub knows the model, found out within a few seconds whatever the network does."""
-    answers: list[bool] = []
+    answers: list[Any] = []
 
     def ask() -> None:
-        try:
+        with suppress(Exception):  # whatever is wrong with the network, it is no answer
             hub = package("huggingface_hub", "asking the hub")
-            hub.model_info(HUB_NAME, timeout=_SECONDS / 2)
-            answers.append(True)
-        except Exception:  # whatever is wrong with the network, it is no answer
-            answers.append(False)
+            answers.append(hub.model_info(HUB_NAME, timeout=_SECONDS / 2))
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(_SECONDS)
-    return bool(answers and answers[0])
+    return bool(answers)

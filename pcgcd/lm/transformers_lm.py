@@ -18,6 +18,8 @@ from pcgcd.lm.base import LanguageModel, LMSession, PrefixSession, SharedSession
 
 __all__ = ["TransformersLM"]
 
+_PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
+
 
 class TransformersLM(LanguageModel):
     """A causal language model of transformers and its tokenizer.
@@ -93,8 +95,9 @@ class TransformersLM(LanguageModel):
         if dtype is None:
             dtype = torch.float32 if on_cpu else "auto"
         stored = str(name)
+        places = {option: options[option] for option in _PLACES if option in options}
         with _without_progress_bars(transformers):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(stored, **_shared(options))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(stored, **places)
             load = transformers.AutoModelForCausalLM.from_pretrained
             model = load(stored, dtype=dtype, **options)
         return cls(model, tokenizer, device=device)
@@ -261,13 +264,6 @@ def _logits_size(model: Any) -> int:
     if weight is not None:
         return int(weight.shape[0])
     return int(model.config.get_text_config().vocab_size)
-
-
-_PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
-
-
-def _shared(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in _PLACES if name in options}
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class CircuitLaws:
     """What every circuit must answer, compared with sums over all strings of a small world.
 
     Inherit from it in a test class whose name starts with ``Test``, and say how the circuit is
-    created; pytest does the rest. Without pytest, call the laws one by one.
+    created; pytest does the rest. Without pytest, use :func:`run_laws`.
 
     >>> from pcgcd import HMM
     >>> class TestHMM(CircuitLaws):

@@ -21,7 +21,7 @@ class LayerLaws(CircuitLaws):
     """What every kind of inner :class:`pcgcd.circuits.Layer` must satisfy.
 
     Inherit from it in a test class whose name starts with ``Test``, and implement two methods;
-    pytest does the rest. Without pytest, call the laws one by one. A circuit of the layer with one
+    pytest does the rest. Without pytest, use :func:`run_laws`. A circuit of the layer with one
     sum on top must satisfy the laws of circuits besides.
 
     A unit must be a sum of terms, each of them a weight times at most one unit of each child:

@@ -41,7 +41,7 @@ class OperatorLaws:
     """What every :class:`pcgcd.circuits.Operator` must satisfy, in every semiring.
 
     Inherit from it in a test class whose name starts with ``Test``, and implement two methods;
-    pytest does the rest. Without pytest, call the laws one by one. The results are compared with
+    pytest does the rest. Without pytest, use :func:`run_laws`. The results are compared with
     exact arithmetic on fractions, from the dense matrix that you provide.
 
     >>> from pcgcd.circuits import Dense

@@ -28,7 +28,7 @@ class SemiringLaws:
     """What every :class:`pcgcd.circuits.semirings.Semiring` must satisfy.
 
     Inherit from it in a test class whose name starts with ``Test``, and say what the semiring is;
-    pytest does the rest. Without pytest, call the laws one by one. Elements are compared with
+    pytest does the rest. Without pytest, use :func:`run_laws`. Elements are compared with
     exact fractions.
 
     >>> from pcgcd.circuits.semirings import LOG

@@ -13,12 +13,7 @@ from pcgcd.viz.genealogy import draw_genealogy, figure_genealogy
 from pcgcd.viz.generation import draw_effective_sizes, draw_valid, figure_methods
 from pcgcd.viz.messages import draw_messages, figure_messages
 from pcgcd.viz.overview import figure_overview
-from pcgcd.viz.series import (
-    draw_convergence,
-    draw_runtime,
-    figure_convergence,
-    figure_runtime,
-)
+from pcgcd.viz.series import draw_convergence, draw_runtime, figure_convergence, figure_runtime
 from pcgcd.viz.style import token_names
 from pcgcd.viz.tensors import automaton_matrices, draw_matrix, figure_tensors
 

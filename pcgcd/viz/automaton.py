@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, PathPatch, Polygon
 from matplotlib.path import Path
-from matplotlib.patheffects import withStroke
+from matplotlib.transforms import Bbox
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.vocabulary.token_sets import describe
@@ -19,7 +19,7 @@ from pcgcd.constraints import Constraint
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.curves import Curve, loop_curve, smooth_curve
 from pcgcd.viz.layout import Layout, layered_layout
-from pcgcd.viz.placing import Box, place_labels, show_box
+from pcgcd.viz.placing import box_around, place_labels, show_box
 from pcgcd.viz.style import (
     BLUE,
     INK,
@@ -28,6 +28,7 @@ from pcgcd.viz.style import (
     set_text,
     state_text,
     text_size,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ _BYTES = 256
 class _Drawing:
     """An automaton with all its coordinates."""
 
+    fa: FiniteAutomaton
     centres: list[tuple[float, float]]
     curves: list[Curve]
     texts: list[str]
-    labels: list[Box]
-    box: Box
+    labels: list[Bbox]
+    box: Bbox
 
 
 def figure_automaton(
@@ -87,12 +89,10 @@ def figure_automaton(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['$s_{0}$', '$s_{1}$', '{a, c}']
     """
-    fa = fa.automaton if isinstance(fa, Constraint) else fa
     names = names_from(vocabulary, token_names)
     drawing = _drawing(fa, names, shown_tokens, max_states, max_edges)
     figure = Figure(figsize=(drawing.box.width, drawing.box.height))
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    _paint(axes, fa, drawing)
+    _paint(figure.add_axes((0.0, 0.0, 1.0, 1.0)), drawing)
     return figure
 
 
@@ -107,26 +107,25 @@ def draw_automaton(
     max_edges: int = _MAX_EDGES,
 ) -> None:
     """Draw into given axes, scaled down to fit; see :func:`figure_automaton`."""
-    fa = fa.automaton if isinstance(fa, Constraint) else fa
     names = names_from(vocabulary, token_names)
-    _paint(axes, fa, _drawing(fa, names, shown_tokens, max_states, max_edges))
+    _paint(axes, _drawing(fa, names, shown_tokens, max_states, max_edges))
 
 
 def natural_size(
     fa: FiniteAutomaton, *, token_names: Sequence[str] | None = None
 ) -> tuple[float, float]:
     """Width and height in inches at which nothing has to be scaled down."""
-    box = _drawing(fa, token_names, 2, fa.num_states, fa.num_edges).box
-    return box.width, box.height
+    return _drawing(fa, token_names, 2, fa.num_states, fa.num_edges).box.size
 
 
 def _drawing(
-    fa: FiniteAutomaton,
+    source: FiniteAutomaton | Constraint,
     token_names: Sequence[str] | None,
     shown_tokens: int,
     max_states: int,
     max_edges: int,
 ) -> _Drawing:
+    fa = source.automaton if isinstance(source, Constraint) else source
     for count, what, limit in (
         (fa.num_states, "states", max_states),
         (fa.num_edges, "edges", max_edges),
@@ -148,11 +147,13 @@ def _drawing(
     sizes = [text_size(text, _LABEL_POINTS) for text in texts]
     layout = _layout(fa, edges, sizes)
     curves = _curves(fa, edges, layout)
-    discs = [Box.around(x, y, 2 * _RADIUS, 2 * _RADIUS) for x, y in layout.nodes]
-    discs += [_entry_box(*layout.nodes[state]) for state in np.flatnonzero(fa.initial_mask)]
+    discs = [box_around(x, y, 2 * _RADIUS, 2 * _RADIUS) for x, y in layout.nodes]
+    for x, y in (layout.nodes[state] for state in np.flatnonzero(fa.initial_mask)):
+        discs.append(Bbox.from_extents(x - _RADIUS - _ENTRY, y - 0.05, x - _RADIUS, y + 0.05))
     labels = place_labels(curves, sizes, discs)
-    box = Box.union([*discs, *labels, *(Box.of_points(curve.points) for curve in curves)])
-    return _Drawing(layout.nodes, curves, texts, labels, box.grown(_MARGIN))
+    lines = [Bbox([curve.points.min(0), curve.points.max(0)]) for curve in curves]
+    box = Bbox.union([*discs, *labels, *lines]).padded(_MARGIN)
+    return _Drawing(fa, layout.nodes, curves, texts, labels, box)
 
 
 def _label_text(
@@ -217,13 +218,9 @@ def _curves(fa: FiniteAutomaton, edges: list[tuple[int, int]], layout: Layout) -
     ]
 
 
-def _entry_box(x: float, y: float) -> Box:
-    return Box(x - _RADIUS - _ENTRY, y - 0.05, x - _RADIUS, y + 0.05)
-
-
-def _paint(axes: Axes, fa: FiniteAutomaton, drawing: _Drawing) -> None:
+def _paint(axes: Axes, drawing: _Drawing) -> None:
     """Put everything into the axes, with lines and letters scaled like the rest."""
-    scale = show_box(axes, drawing.box)
+    fa, scale = drawing.fa, show_box(axes, drawing.box)
     for number, curve in enumerate(drawing.curves):
         _paint_arrow(axes, curve.points, f"edge-{number}", scale)
     for state, (x, y) in enumerate(drawing.centres):
@@ -239,21 +236,12 @@ def _paint(axes: Axes, fa: FiniteAutomaton, drawing: _Drawing) -> None:
             circle.set_gid(f"accepting-{state}" if ring else f"state-{state}")
             axes.add_patch(circle)
         points = _STATE_POINTS * scale * (0.9 if accepting else 1.0)
-        axes.text(
-            x, y, state_text(state), ha="center", va="center_baseline", size=points, zorder=4
-        ).set_gid(f"name-{state}")
+        name, gid = state_text(state), f"name-{state}"
+        write(axes, x, y, name, points, colour="black", va="center_baseline", zorder=4, gid=gid)
     for number, (text, label) in enumerate(zip(drawing.texts, drawing.labels)):
-        written = axes.text(
-            *label.centre,
-            text,
-            ha="center",
-            va="center",
-            size=_LABEL_POINTS * scale,
-            color=BLUE,
-            zorder=5,
-        )
-        written.set_path_effects([withStroke(linewidth=2.2 * scale, foreground="white")])
-        written.set_gid(f"label-{number}")
+        x, y = label.get_points().mean(0)
+        points, gid = _LABEL_POINTS * scale, f"label-{number}"
+        write(axes, x, y, text, points, colour=BLUE, outline=2.2 * scale, gid=gid)
 
 
 def _paint_arrow(axes: Axes, points: Iterable[Iterable[float]], gid: str, scale: float) -> None:

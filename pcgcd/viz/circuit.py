@@ -8,17 +8,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch
-from matplotlib.patheffects import withStroke
+from matplotlib.patches import Circle
+from matplotlib.transforms import Bbox
 
-from pcgcd.circuits import Circuit, CircuitLike, InputLayer, Layer, ProductLayer, SumLayer
+from pcgcd.circuits import CircuitLike, InputLayer, Layer, ProductLayer, SumLayer
 from pcgcd.circuits.operators import Operator
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.curves import Points, flowing_line
 from pcgcd.viz.layout import layered_layout
 from pcgcd.viz.operators import Symbol, symbols_of
-from pcgcd.viz.placing import Box, show_box
-from pcgcd.viz.style import BLUE, INK, ORANGE, shortened, text_size
+from pcgcd.viz.placing import box_around, rounded_box, show_box
+from pcgcd.viz.style import BLUE, ORANGE, axes_at, shortened, text_size, write, write_title
 
 __all__ = ["draw_circuit", "figure_circuit"]
 
@@ -36,26 +36,18 @@ _LINE = 0.2
 _MARGIN = 0.1
 _POINTS = 8.0
 
-_KINDS = {
-    InputLayer: ("#dbe8f5", BLUE),
-    ProductLayer: ("#eceef0", "#5b6470"),
-    SumLayer: ("#fdebd8", ORANGE),
-}
-_OTHER = ("#f3e3f0", "#b5539c")
-
 
 @dataclass(frozen=True)
 class _Drawing:
     """A circuit with all its coordinates; layers are numbered from the root."""
 
-    circuit: Circuit
     layers: list[Layer]
     centres: list[tuple[float, float]]
     hanging: frozenset[int]  # inputs that are drawn below their product
     symbols: dict[Operator, Symbol]
     by_unit: bool
-    legend: list[Symbol]
-    box: Box
+    legend: list[tuple[str, str]]  # signs and what they mean
+    box: Bbox
 
     def size(self, number: int) -> tuple[float, float]:
         return _size(self.layers[number], self.by_unit)
@@ -93,14 +85,10 @@ def figure_circuit(
     8
     """
     drawing = _drawing(circuit, length, units, max_layers)
-    above = 0.32 if title else 0.0
-    figure = Figure(figsize=(drawing.box.width, drawing.box.height + above))
-    total = drawing.box.height + above
-    axes = figure.add_axes((0.0, 0.0, 1.0, drawing.box.height / total))
-    _paint(axes, drawing)
-    if title:
-        x = _MARGIN / drawing.box.width
-        figure.text(x, 1 - 0.1 / total, title, va="top", fontsize=10.5, color=INK)
+    width, height = drawing.box.size
+    figure = Figure(figsize=(width, height + (0.32 if title else 0.0)))
+    _paint(axes_at(figure, 0.0, 0.0, width, height), drawing)
+    write_title(figure, _MARGIN, title)
     return figure
 
 
@@ -146,26 +134,19 @@ def _drawing(
     hanging = frozenset(i for i, layer in enumerate(layers) if _hangs(layer, parents[i], layers))
     centres = _centres(layers, number, hanging, parents, by_unit)
     symbols = symbols_of(circuit)
-    legend = list({symbol.sign: symbol for symbol in symbols.values()}.values())
+    legend = list({s.sign: shortened(s.line, _LEGEND_LENGTH) for s in symbols.values()}.items())
     boxes = []
     for i, (x, y) in enumerate(centres):
         wide, high = _size(layers[i], by_unit)
-        boxes.append(Box(x - wide / 2, y - high / 2 - _SCOPE, x + wide / 2, y + high / 2))
+        boxes.append(box_around(x, y - _SCOPE / 2, wide, high + _SCOPE))
         if isinstance(layers[i], InputLayer):
-            boxes.append(Box(x, y, x + wide / 2 + 0.25, y + 0.1))
-    graph = Box.union(boxes).grown(_MARGIN)
-    wide = max((text_size(_legend_text(symbol), _POINTS)[0] for symbol in legend), default=0.0)
-    box = Box(
-        graph.left,
-        graph.bottom - _LINE * len(legend) - 0.08,
-        max(graph.right, graph.left + wide + 0.7),
-        graph.top,
-    )
-    return _Drawing(circuit, layers, centres, hanging, symbols, by_unit, legend, box)
-
-
-def _legend_text(symbol: Symbol) -> str:
-    return shortened(symbol.line, _LEGEND_LENGTH)
+            boxes.append(Bbox.from_extents(x, y, x + wide / 2 + 0.25, y + 0.1))
+    graph = Bbox.union(boxes).padded(_MARGIN)
+    wide = max((text_size(text, _POINTS)[0] for _, text in legend), default=0.0)
+    bottom = graph.y0 - _LINE * len(legend) - 0.08
+    right = max(graph.x1, graph.x0 + wide + 0.7)
+    box = Bbox.from_extents(graph.x0, bottom, right, graph.y1)
+    return _Drawing(layers, centres, hanging, symbols, by_unit, legend, box)
 
 
 def _hangs(layer: Layer, parents: list[int], layers: list[Layer]) -> bool:
@@ -175,10 +156,6 @@ def _hangs(layer: Layer, parents: list[int], layers: list[Layer]) -> bool:
     parent = layers[parents[0]]
     inputs = [child for child in parent.children if isinstance(child, InputLayer)]
     return isinstance(parent, ProductLayer) and inputs == [layer] and len(parent.children) > 1
-
-
-def _first_variable(layer: Layer) -> int:
-    return min(layer.scope, default=0)
 
 
 def _size(layer: Layer, by_unit: bool) -> tuple[float, float]:
@@ -195,7 +172,7 @@ def _centres(
     by_unit: bool,
 ) -> list[tuple[float, float]]:
     """Layered from left to right, without the inputs that hang; then these."""
-    shown = sorted(set(range(len(layers))) - hanging, key=lambda i: _first_variable(layers[i]))
+    shown = sorted(set(range(len(layers))) - hanging, key=lambda i: min(layers[i].scope, default=0))
     place = {i: rank for rank, i in enumerate(shown)}
     edges = [
         (place[i], place[number[child]])
@@ -242,22 +219,22 @@ def _paint(axes: Axes, drawing: _Drawing) -> None:
             _paint_edge(axes, drawing, i, number[child], place, scale)
     for i in range(len(drawing.layers)):
         _paint_layer(axes, drawing, i, scale)
-    y = drawing.box.bottom + _LINE * len(drawing.legend) - 0.02
-    for symbol in drawing.legend:
-        x = drawing.box.left + _MARGIN
-        style = {"va": "center", "size": _POINTS * scale, "color": INK}
-        axes.text(x, y, symbol.sign, gid="legend-sign", **style)  # type: ignore[arg-type]
-        axes.text(x + 0.3, y, _legend_text(symbol), gid="legend", **style)  # type: ignore[arg-type]
+    x, y = drawing.box.x0 + _MARGIN, drawing.box.y0 + _LINE * len(drawing.legend) - 0.02
+    for sign, text in drawing.legend:
+        write(axes, x, y, sign, _POINTS * scale, ha="left", gid="legend-sign")
+        write(axes, x + 0.3, y, text, _POINTS * scale, ha="left", gid="legend")
         y -= _LINE
 
 
 def _kind(layer: Layer) -> tuple[str, str, str]:
     """The sign of a layer, its fill and its colour."""
-    sign = "Σ" if isinstance(layer, SumLayer) else "×" if isinstance(layer, ProductLayer) else "f"
     if isinstance(layer, InputLayer):
-        sign = f"$x_{{{layer.variable + 1}}}$"
-    fill, colour = next((c for kind, c in _KINDS.items() if isinstance(layer, kind)), _OTHER)
-    return sign, fill, colour
+        return f"$x_{{{layer.variable + 1}}}$", "#dbe8f5", BLUE
+    if isinstance(layer, ProductLayer):
+        return "×", "#eceef0", "#5b6470"
+    if isinstance(layer, SumLayer):
+        return "Σ", "#fdebd8", ORANGE
+    return "f", "#f3e3f0", "#b5539c"
 
 
 def _scope_text(layer: Layer) -> str:
@@ -277,81 +254,27 @@ def _paint_layer(axes: Axes, drawing: _Drawing, number: int, scale: float) -> No
     x, y = drawing.centres[number]
     wide, high = drawing.size(number)
     sign, fill, colour = _kind(layer)
-    axes.add_patch(
-        FancyBboxPatch(
-            (x - wide / 2 + 0.07, y - high / 2 + 0.07),
-            wide - 0.14,
-            high - 0.14,
-            boxstyle="round,pad=0.07",
-            facecolor=fill,
-            edgecolor=colour,
-            linewidth=1.0 * scale,
-            zorder=3,
-            gid=f"layer-{number}",
-        )
-    )
+    box = rounded_box(x, y, wide, high, pad=0.07, facecolor=fill, edgecolor=colour)
+    box.set(linewidth=scale, gid=f"layer-{number}")
+    axes.add_patch(box)
     top = y + high / 2 - 0.15
-    sign_size = (11.0 if sign in "Σ×" else 10.0) * scale
-    axes.text(
-        x,
-        top,
-        sign,
-        ha="center",
-        va="center",
-        size=sign_size,
-        color=INK,
-        zorder=5,
-        gid=f"sign-{number}",
-    )
+    write(axes, x, top, sign, (11.0 if sign in "Σ×" else 10.0) * scale, gid=f"sign-{number}")
     if drawing.by_unit:
         for unit, height in enumerate(drawing.unit_heights(number)):
-            axes.add_patch(
-                Circle(
-                    (x, height - 0.1),
-                    _UNIT,
-                    facecolor="white",
-                    edgecolor=colour,
-                    linewidth=1.0 * scale,
-                    zorder=5,
-                    gid=f"unit-{number}-{unit}",
-                )
-            )
+            disc = Circle((x, height - 0.1), _UNIT, facecolor="white", edgecolor=colour, zorder=5)
+            disc.set(linewidth=scale, gid=f"unit-{number}-{unit}")
+            axes.add_patch(disc)
     else:
         units = f"{layer.num_units:,}" + (" units" if layer.num_units != 1 else " unit")
-        axes.text(
-            x,
-            y - high / 2 + 0.11,
-            units,
-            ha="center",
-            va="center",
-            size=min(7.5, 7.5 * 10 / len(units)) * scale,
-            color=INK,
-            zorder=5,
-            gid=f"units-{number}",
-        )
+        points = min(7.5, 7.5 * 10 / len(units)) * scale
+        write(axes, x, y - high / 2 + 0.11, units, points, gid=f"units-{number}")
     if isinstance(layer, InputLayer):
-        axes.text(
-            x + wide / 2 + 0.05,
-            y,
-            drawing.symbols[layer.emission].sign,
-            va="center",
-            size=_POINTS * scale,
-            color=BLUE,
-            zorder=5,
-            gid=f"emission-{number}",
-        )
+        sign, gid = drawing.symbols[layer.emission].sign, f"emission-{number}"
+        points, x = _POINTS * scale, x + wide / 2 + 0.05
+        write(axes, x, y, sign, points, colour=BLUE, ha="left", gid=gid)
     else:
-        axes.text(
-            x,
-            y - high / 2 - 0.11,
-            _scope_text(layer),
-            ha="center",
-            va="center",
-            size=(_POINTS - 0.5) * scale,
-            color=INK,
-            zorder=5,
-            gid=f"scope-{number}",
-        ).set_path_effects([withStroke(linewidth=2.0 * scale, foreground="white")])
+        text, y, gid = _scope_text(layer), y - high / 2 - 0.11, f"scope-{number}"
+        write(axes, x, y, text, (_POINTS - 0.5) * scale, outline=2.0 * scale, gid=gid)
 
 
 def _paint_edge(
@@ -360,40 +283,40 @@ def _paint_edge(
     layer = drawing.layers[parent]
     (x1, y1), (x2, y2) = drawing.centres[parent], drawing.centres[child]
     (wide1, high1), (wide2, high2) = drawing.size(parent), drawing.size(child)
-    gid = f"edge-{parent}-{place}"
     if child in drawing.hanging:
         lines = [np.array([(x1, y1 - high1 / 2 - _SCOPE), (x2, y2 + high2 / 2)])]
-        widths, shades = [1.0], [1.0]
+        widths, shades, zorder = [1.0], [1.0], 2
     elif not drawing.by_unit:
         lines = [flowing_line((x1 + wide1 / 2, y1), (x2 - wide2 / 2, y2))]
-        widths, shades = [1.1], [1.0]
+        widths, shades, zorder = [1.1], [1.0], 2
     else:
         lines, shades = _unit_lines(drawing, parent, child, place)
-        widths = [0.4 + 1.1 * shade for shade in shades]
+        widths, zorder = [0.4 + 1.1 * shade for shade in shades], 4
     collection = LineCollection(
         lines,
         colors=[(0.17, 0.18, 0.21, 0.25 + 0.6 * shade) for shade in shades],
         linewidths=[width * scale for width in widths],
-        zorder=2 if child in drawing.hanging else 4 if drawing.by_unit else 2,
+        zorder=zorder,
     )
-    collection.set_gid(gid)
+    collection.set_gid(f"edge-{parent}-{place}")
     axes.add_collection(collection, autolim=False)
     if isinstance(layer, SumLayer):
         middle = (x1 + wide1 / 2 + x2 - wide2 / 2) / 2
         height = (y1 + y2) / 2 + 0.1
         if drawing.by_unit:
             height = max(y1 + high1 / 2, y2 + high2 / 2) - 0.15
-        axes.text(
+        sign, gid = drawing.symbols[layer.weights[place]].sign, f"weights-{parent}-{place}"
+        write(
+            axes,
             middle,
             height,
-            drawing.symbols[layer.weights[place]].sign,
-            ha="center",
-            va="center",
-            size=_POINTS * scale,
-            color=ORANGE,
+            sign,
+            _POINTS * scale,
+            colour=ORANGE,
+            outline=2.0 * scale,
             zorder=6,
-            gid=f"weights-{parent}-{place}",
-        ).set_path_effects([withStroke(linewidth=2.0 * scale, foreground="white")])
+            gid=gid,
+        )
 
 
 def _unit_lines(
@@ -407,11 +330,10 @@ def _unit_lines(
         weights = layer.weights[place].to_dense().detach().cpu().double().numpy()
     else:
         weights = np.eye(len(above), len(below))
+    used = list(zip(*np.nonzero(weights)))
+    ends = [((x1, above[i] - 0.1), (x2, below[j] - 0.1)) for i, j in used]
+    lines = [
+        np.array(pair) if isinstance(layer, SumLayer) else flowing_line(*pair) for pair in ends
+    ]
     most = float(weights.max()) or 1.0
-    lines, shades = [], []
-    for i, j in zip(*np.nonzero(weights)):
-        start, end = (x1, above[i] - 0.1), (x2, below[j] - 0.1)
-        is_sum = isinstance(layer, SumLayer)
-        lines.append(np.array([start, end]) if is_sum else flowing_line(start, end))
-        shades.append(float(weights[i, j]) / most)
-    return lines, shades
+    return lines, [float(weights[i, j]) / most for i, j in used]

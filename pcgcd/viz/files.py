@@ -14,10 +14,7 @@ from pcgcd.basics.files import whole_file
 __all__ = ["save"]
 
 # Without a date, and with a fixed salt for ids, the same figure gives the same file.
-_UNDATED: dict[str, dict[str, Any]] = {
-    "pdf": {"CreationDate": None},
-    "svg": {"Date": None},
-}
+_UNDATED: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 200.0) -> Path:

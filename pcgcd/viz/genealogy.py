@@ -7,26 +7,19 @@ from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from pcgcd.decoding import Genealogy
 from pcgcd.errors import InvalidParameterError
-from pcgcd.viz.genealogy_painting import (
-    BAR,
-    CHIP_GAP,
-    CHIP_HEIGHT,
-    LABEL_POINTS,
-    Drawing,
-    paint,
-    paint_key,
-)
-from pcgcd.viz.placing import Box
+from pcgcd.viz.genealogy_painting import BAR, CHIP_HEIGHT, LABEL_POINTS, Drawing, paint, paint_key
 from pcgcd.viz.style import (
-    INK,
+    axes_at,
     checked_names,
+    names_from,
     shortened,
     text_size,
-    token_name,
     token_text,
+    write_title,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +35,7 @@ _MAX_LABELLED_STEPS = 40
 _NAME_LENGTH = 10
 # All in inches.
 _CHIP_ROW = 0.29
+_CHIP_GAP = 0.3
 _CHIP_PAD = 0.09
 _ROOM = (8.6, 4.2)  # for a picture without labels
 
@@ -76,16 +70,11 @@ def figure_genealogy(
     """
     drawing = _drawing(result, vocabulary, token_names, labels)
     above, below = (0.34 if title else 0.04), 0.62
-    width, height = drawing.box.width, drawing.box.height
-    total = height + above + below
-    figure = Figure(figsize=(width, total))
-    axes = figure.add_axes((0.0, below / total, 1.0, height / total))
-    paint(axes, drawing)
-    if title:
-        figure.text(
-            0.12 / width, 1 - 0.1 / total, title, va="top", fontsize=10.5, color=INK, gid="title"
-        )
-    paint_key(figure, drawing, width, total)
+    width, height = drawing.box.size
+    figure = Figure(figsize=(width, height + above + below))
+    paint(axes_at(figure, 0.0, below, width, height), drawing)
+    write_title(figure, 0.12, title)
+    paint_key(axes_at(figure, 0.0, 0.0, width, below), drawing)
     return figure
 
 
@@ -128,16 +117,15 @@ def _checked(result: Generation | Genealogy) -> Genealogy:
 def _drawing(
     result: Generation | Genealogy,
     vocabulary: Vocabulary | None,
-    names: Sequence[str] | None,
+    token_names: Sequence[str] | None,
     labels: bool | None,
 ) -> Drawing:
     genealogy = _checked(result)
     steps, count = genealogy.num_steps, genealogy.num_particles
-    if vocabulary is not None and names is not None:
-        raise InvalidParameterError("give vocabulary= or token_names=, not both")
+    names = names_from(vocabulary, token_names)
     if labels is None:
         labels = steps * count <= _MAX_LABELS and steps <= _MAX_LABELLED_STEPS
-    texts = _texts(genealogy, vocabulary, names) if labels else None
+    texts = _texts(genealogy, names) if labels else None
     if texts is None:
         pitch = min(0.26, _ROOM[1] / count)
         step = min(0.3, _ROOM[0] / steps)
@@ -149,11 +137,12 @@ def _drawing(
         columns, x = [], 0.12
         for width in widths:
             columns.append(x + width / 2)
-            x += width + CHIP_GAP
+            x += width + _CHIP_GAP
     rows = [[-pitch * place for place in places] for places in _untangled(genealogy)]
-    right = columns[-1] + widths[-1] / 2 + CHIP_GAP + BAR + 0.45
-    box = Box(0.0, -pitch * (count - 1) - 0.75 * pitch - 0.02, right, 0.75 * pitch + 0.02)
-    return Drawing(genealogy, texts, columns, widths, rows, pitch, box)
+    end = columns[-1] + widths[-1] / 2 + _CHIP_GAP
+    margin = 0.75 * pitch + 0.02
+    box = Bbox.from_extents(0.0, -pitch * (count - 1) - margin, end + BAR + 0.45, margin)
+    return Drawing(genealogy, texts, columns, widths, rows, pitch, end, box)
 
 
 def _column_width(texts: list[str]) -> float:
@@ -161,9 +150,7 @@ def _column_width(texts: list[str]) -> float:
     return max(2 * _CHIP_PAD + widest, 1.2 * CHIP_HEIGHT)
 
 
-def _texts(
-    genealogy: Genealogy, vocabulary: Vocabulary | None, names: Sequence[str] | None
-) -> list[list[str]]:
+def _texts(genealogy: Genealogy, names: Sequence[str] | None) -> list[list[str]]:
     """What each particle drew at each step; nothing where it drew nothing."""
     drawn = [token for move in genealogy.moves for token in move.tokens if token is not None]
     largest = max(drawn, default=-1)
@@ -173,10 +160,7 @@ def _texts(
     def text(token: int | None) -> str:
         if token is None:
             return ""
-        if names is not None:
-            name = names[token]
-        else:
-            name = str(token) if vocabulary is None else token_name(token, vocabulary)
+        name = str(token) if names is None else names[token]
         return token_text(shortened(name, _NAME_LENGTH))
 
     return [[text(token) for token in move.tokens] for move in genealogy.moves]
@@ -188,8 +172,5 @@ def _untangled(genealogy: Genealogy) -> list[list[int]]:
     for move in genealogy.moves:
         above, parents = rows[-1], move.parents
         order = sorted(range(len(parents)), key=lambda i: (above[parents[i]], i))
-        places = [0] * len(order)
-        for place, particle in enumerate(order):
-            places[particle] = place
-        rows.append(places)
+        rows.append(sorted(range(len(order)), key=order.__getitem__))
     return rows

@@ -10,20 +10,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
+from matplotlib.patches import Circle, Rectangle
+from matplotlib.transforms import Bbox
 
 from pcgcd.decoding import Genealogy
 from pcgcd.viz.curves import Points, flowing_line
-from pcgcd.viz.placing import Box, show_box
-from pcgcd.viz.style import BLUE, FAINT, GREY, INK, ORANGE, text_size
+from pcgcd.viz.placing import rounded_box, show_box
+from pcgcd.viz.style import BLUE, FAINT, GREY, INK, ORANGE, text_size, write
 
-__all__ = ["BAR", "CHIP_GAP", "CHIP_HEIGHT", "LABEL_POINTS", "Drawing", "paint", "paint_key"]
+__all__ = ["BAR", "CHIP_HEIGHT", "LABEL_POINTS", "Drawing", "paint", "paint_key"]
 
 LABEL_POINTS = 8.0
 # All in inches.
 CHIP_HEIGHT = 0.2
-CHIP_GAP = 0.3
 BAR = 0.75
 _EXTINCT = "#c3c8ce"
 _WEIGHT_COLOURS = LinearSegmentedColormap.from_list("weight", ["#ffffff", "#9cc0e3", BLUE])
@@ -39,12 +38,8 @@ class Drawing:
     widths: list[float]
     rows: list[list[float]]  # the height of each particle at each step, the end last
     pitch: float
-    box: Box
-
-    @property
-    def end(self) -> float:
-        """Where the bars of the final weights start."""
-        return self.columns[-1] + self.widths[-1] / 2 + CHIP_GAP
+    end: float  # where the bars of the final weights start
+    box: Bbox
 
 
 def _shares(log_weights: Sequence[float]) -> list[float]:
@@ -132,7 +127,6 @@ def _paint_particle(
     x, y = drawing.columns[step], drawing.rows[step][particle]
     is_living = particle in drawing.genealogy.survivors[step]
     dead = drawing.genealogy.moves[step].log_weights[particle] == -math.inf
-    edge = INK if is_living else FAINT
     gid = f"particle-{step}-{particle}"
     if drawing.labels is None:
         radius = 0.48 * drawing.pitch * math.sqrt(max(strength, 0.02))
@@ -140,32 +134,17 @@ def _paint_particle(
         axes.add_patch(Circle((x, y), radius, facecolor=face, edgecolor="none", zorder=3, gid=gid))
         return
     width = drawing.widths[step]
-    axes.add_patch(
-        FancyBboxPatch(
-            (x - width / 2 + 0.05, y - CHIP_HEIGHT / 2 + 0.05),
-            width - 0.1,
-            CHIP_HEIGHT - 0.1,
-            boxstyle="round,pad=0.05",
-            facecolor=_WEIGHT_COLOURS(strength),
-            edgecolor=edge,
-            linewidth=0.9 * scale if is_living else 0.6 * scale,
-            linestyle="--" if dead else "-",
-            zorder=3,
-            gid=gid,
-        )
+    edge, line = (INK, 0.9 * scale) if is_living else (FAINT, 0.6 * scale)
+    chip = rounded_box(x, y, width, CHIP_HEIGHT, pad=0.05, edgecolor=edge, linewidth=line)
+    chip.set(facecolor=_WEIGHT_COLOURS(strength), linestyle="--" if dead else "-", gid=gid)
+    axes.add_patch(chip)
+    text, points, gid = (
+        drawing.labels[step][particle],
+        LABEL_POINTS * scale,
+        f"token-{step}-{particle}",
     )
     colour = "white" if strength > 0.62 else INK
-    axes.text(
-        x,
-        y,
-        drawing.labels[step][particle],
-        ha="center",
-        va="center_baseline",
-        size=LABEL_POINTS * scale,
-        color=colour,
-        zorder=4,
-        gid=f"token-{step}-{particle}",
-    )
+    write(axes, x, y, text, points, colour=colour, va="center_baseline", zorder=4, gid=gid)
 
 
 def _paint_bars(axes: Axes, drawing: Drawing, scale: float) -> None:
@@ -174,53 +153,31 @@ def _paint_bars(axes: Axes, drawing: Drawing, scale: float) -> None:
     most = max(shares) or 1.0
     high = min(0.13, 0.6 * drawing.pitch)
     for particle, share in enumerate(shares):
-        y = drawing.rows[-1][particle]
-        axes.add_patch(
-            Rectangle(
-                (drawing.end, y - high / 2),
-                max(BAR * share / most, 0.01),
-                high,
-                facecolor=BLUE,
-                linewidth=0,
-                zorder=3,
-                gid=f"weight-{particle}",
-            )
-        )
+        y, wide = drawing.rows[-1][particle], BAR * share / most
+        bar = Rectangle((drawing.end, y - high / 2), max(wide, 0.01), high, facecolor=BLUE)
+        bar.set(linewidth=0, zorder=3, gid=f"weight-{particle}")
+        axes.add_patch(bar)
         if drawing.pitch >= 0.14:
-            axes.text(
-                drawing.end + BAR * share / most + 0.05,
-                y,
+            text, points, gid = (
                 f"{100 * share:.0f} %",
-                va="center",
-                size=(LABEL_POINTS - 1) * scale,
-                color=INK,
-                gid=f"share-{particle}",
+                (LABEL_POINTS - 1) * scale,
+                f"share-{particle}",
             )
+            write(axes, drawing.end + wide + 0.05, y, text, points, ha="left", gid=gid)
 
 
-def paint_key(figure: Figure, drawing: Drawing, width: float, height: float) -> None:
+def paint_key(axes: Axes, drawing: Drawing) -> None:
     """The numbers of the steps, and what the lines mean."""
-    axes = figure.add_axes((0.0, 0.0, 1.0, 0.62 / height))
-    axes.set_xlim(0.0, width)
-    axes.set_ylim(0.0, 0.62)
+    axes.set(xlim=(0.0, drawing.box.width), ylim=(0.0, 0.62), gid="key")
     axes.set_axis_off()
-    axes.set_gid("key")
     steps = drawing.genealogy.num_steps
-    every = next(n for n in (1, 2, 5, 10, 20, 50, 100, 200) if steps / n <= 24 or n == 200)
+    every = next((n for n in (1, 2, 5, 10, 20, 50, 100) if steps / n <= 24), 200)
     if drawing.labels is not None:
         every = 1
     for step in range(steps):
         if step == 0 or (step + 1) % every == 0:
-            axes.text(
-                drawing.columns[step],
-                0.54,
-                str(step + 1),
-                ha="center",
-                va="center",
-                size=8,
-                color=INK,
-            )
-    axes.text(drawing.end, 0.54, "final weight", ha="left", va="center", size=8, color=INK)
+            write(axes, drawing.columns[step], 0.54, str(step + 1), 8)
+    write(axes, drawing.end, 0.54, "final weight", 8, ha="left")
     x = 0.14
     for text, colour, line_width, style in (
         ("leads to a final text", INK, 1.25, "-"),
@@ -229,21 +186,15 @@ def paint_key(figure: Figure, drawing: Drawing, width: float, height: float) -> 
         ("resampled", ORANGE, 1.1, (0, (1, 1.6))),
     ):
         axes.plot([x, x + 0.24], [0.2, 0.2], color=colour, linewidth=line_width, linestyle=style)
-        axes.text(x + 0.3, 0.2, text, va="center", size=8, color=INK)
+        write(axes, x + 0.3, 0.2, text, 8, ha="left")
         x += 0.48 + text_size(text, 8.0)[0]
     if drawing.labels is None:
         axes.add_patch(Circle((x + 0.08, 0.2), 0.06, facecolor=BLUE, edgecolor="none"))
-        axes.text(x + 0.22, 0.2, "size: weight", va="center", size=8, color=INK)
+        write(axes, x + 0.22, 0.2, "size: weight", 8, ha="left")
     else:
         for number in range(24):
-            axes.add_patch(
-                Rectangle(
-                    (x + 0.02 * number, 0.14),
-                    0.021,
-                    0.12,
-                    color=_WEIGHT_COLOURS(number / 23),
-                    linewidth=0,
-                )
-            )
+            shade = _WEIGHT_COLOURS(number / 23)
+            place = (x + 0.02 * number, 0.14)
+            axes.add_patch(Rectangle(place, 0.021, 0.12, color=shade, linewidth=0))
         axes.add_patch(Rectangle((x, 0.14), 0.48, 0.12, fill=False, edgecolor=GREY, linewidth=0.6))
-        axes.text(x + 0.55, 0.2, "weight", va="center", size=8, color=INK)
+        write(axes, x + 0.55, 0.2, "weight", 8, ha="left")

@@ -39,8 +39,7 @@ def draw_valid(axes: Axes, results: Mapping[str, Generation]) -> None:
     axes.set_xlim(0, 1)
     axes.set_xticks([])
     axes.tick_params(left=False, labelcolor=INK, labelsize=9)
-    for side in ("top", "right", "bottom", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[:].set_visible(False)
     axes.set_title("texts that satisfy the constraint", fontsize=10, color=INK, loc="left")
 
 

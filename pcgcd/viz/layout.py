@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from statistics import fmean
 
 import numpy as np
 
@@ -184,17 +185,12 @@ def _crossings(rows: list[list[int]], links: list[tuple[int, int]], layer: list[
 def _columns(
     graph: _Graph, num_layers: int, column_gap: Callable[[int, int], float]
 ) -> list[float]:
-    widths = [0.0] * max(0, num_layers - 1)
+    widths = [0.0] * (num_layers - 1)
     for number, chain in enumerate(graph.chains):
-        if len(chain) > 1:
-            spanned = len(chain) - 1
-            for node in chain[:-1]:
-                layer = graph.layer[node]
-                widths[layer] = max(widths[layer], column_gap(number, spanned))
-    columns = [0.0]
-    for width in widths:
-        columns.append(columns[-1] + width)
-    return columns
+        for node in chain[:-1]:
+            layer = graph.layer[node]
+            widths[layer] = max(widths[layer], column_gap(number, len(chain) - 1))
+    return list(accumulate(widths, initial=0.0))
 
 
 def _heights(
@@ -220,15 +216,11 @@ def _heights(
         to_the_right = sweep % 2 == 0
         for number in range(len(rows)) if to_the_right else range(len(rows) - 1, -1, -1):
             row, near = rows[number], before if to_the_right else after
-            wanted = [_mean_height(near[node], heights, heights[node]) for node in row]
+            wanted = [fmean(heights[i] for i in near[node] or [node]) for node in row]
             weights = [1.0 if node < num_nodes else 2.0 for node in row]
             for node, height in zip(row, _spread(wanted, gaps[number], weights)):
                 heights[node] = height
     return heights
-
-
-def _mean_height(nodes: list[int], heights: list[float], otherwise: float) -> float:
-    return sum(heights[node] for node in nodes) / len(nodes) if nodes else otherwise
 
 
 def _spread(wanted: list[float], gaps: list[float], weights: list[float]) -> list[float]:
@@ -236,9 +228,7 @@ def _spread(wanted: list[float], gaps: list[float], weights: list[float]) -> lis
 
     Least squares by pooling neighbours that would violate a gap.
     """
-    offsets = [0.0]
-    for gap in gaps:
-        offsets.append(offsets[-1] + gap)
+    offsets = list(accumulate(gaps, initial=0.0))
     pools: list[tuple[float, float, int]] = []  # (mean, weight, members)
     for height, offset, weight in zip(wanted, offsets, weights):
         pools.append((height + offset, weight, 1))

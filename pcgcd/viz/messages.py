@@ -14,7 +14,7 @@ from matplotlib.image import AxesImage
 from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
-from pcgcd.viz.style import BLUE, GREY, INK, axes_inches, checked_names, text_size
+from pcgcd.viz.style import BLUE, GREY, INK, axes_at, axes_inches, checked_names, text_size
 
 __all__ = ["draw_messages", "figure_messages"]
 
@@ -70,13 +70,9 @@ def figure_messages(
     above = 0.38 if title else 0.12
     width = max(2.0, min(_ROOM[0], steps * _CELL) if step_names is None else steps * _CELL)
     height = max(1.2, min(_ROOM[1], units * _CELL) if unit_names is None else units * _CELL)
-    total_width, total_height = left + width + right, below + height + above
-    figure = Figure(figsize=(total_width, total_height))
-    axes = figure.add_axes(
-        (left / total_width, below / total_height, width / total_width, height / total_height)
-    )
+    figure = Figure(figsize=(left + width + right, below + height + above))
     image = draw_messages(
-        axes,
+        axes_at(figure, left, below, width, height),
         posteriors,
         unit_names=unit_names,
         step_names=step_names,
@@ -84,15 +80,7 @@ def figure_messages(
         unit_label=unit_label,
         step_label=step_label,
     )
-    bar = figure.add_axes(
-        (
-            (left + width + 0.15) / total_width,
-            below / total_height,
-            0.12 / total_width,
-            height / total_height,
-        )
-    )
-    add_colour_bar(figure, image, bar)
+    add_colour_bar(figure, image, axes_at(figure, left + width + 0.15, below, 0.12, height))
     return figure
 
 
@@ -142,8 +130,7 @@ def draw_messages(
         axes.set_ylabel(unit_label, fontsize=_POINTS + 0.5, color=INK)
     if title:
         axes.set_title(title, fontsize=_POINTS + 1.5, color=INK)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     return image
 
 

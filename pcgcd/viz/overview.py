@@ -11,7 +11,7 @@ from torch import Tensor
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.viz.automaton import draw_automaton, natural_size
 from pcgcd.viz.messages import add_colour_bar, draw_messages
-from pcgcd.viz.style import INK, checked_names, edge_text, set_text, text_size
+from pcgcd.viz.style import INK, axes_at, checked_names, edge_text, set_text, text_size
 from pcgcd.viz.tensors import automaton_matrices, draw_matrix
 
 __all__ = ["figure_overview"]
@@ -40,17 +40,11 @@ class _Page:
         self.top += _HEADING
 
     def axes(self, left: float, width: float, height: float) -> Axes:
-        bottom = self.height - self.top - height
-        return self.figure.add_axes(
-            (left / _WIDTH, bottom / self.height, width / _WIDTH, height / self.height)
-        )
+        return axes_at(self.figure, left, self.height - self.top - height, width, height)
 
 
 def figure_overview(
-    fa: FiniteAutomaton,
-    edge_posteriors: Tensor,
-    *,
-    token_names: Sequence[str] | None = None,
+    fa: FiniteAutomaton, edge_posteriors: Tensor, *, token_names: Sequence[str] | None = None
 ) -> Figure:
     """Three panels: the graph, T_out with T_in and B_f, and which edge is used at each step.
 

@@ -49,12 +49,7 @@ def figure_convergence(
     """
     figure = Figure(figsize=_SIZE, layout="constrained")
     draw_convergence(
-        figure.add_subplot(),
-        series,
-        x_label=x_label,
-        y_label=y_label,
-        title=title,
-        rate=rate,
+        figure.add_subplot(), series, x_label=x_label, y_label=y_label, title=title, rate=rate
     )
     return figure
 
@@ -139,15 +134,19 @@ def draw_runtime(
 # -- inside -----------------------------------------------------------------------------------
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Lines = dict[str, tuple[Numbers, list[Numbers]]]
 
 
-def _lines(series: Series) -> dict[str, tuple[Numbers, list[Numbers]]]:
+def _lines(series: Series) -> Lines:
     """The series sorted by x, with all values that were measured at each."""
     if not series:
         raise InvalidParameterError("a picture needs at least one series: a name and its pairs")
     result = {}
     for name, pairs in series.items():
-        points = sorted(((float(x), _values(y)) for x, y in pairs), key=lambda point: point[0])
+        points = [
+            (float(x), np.array(list(y) if isinstance(y, Iterable) else [y], dtype=np.float64))
+            for x, y in sorted(pairs, key=lambda pair: pair[0])
+        ]
         if not points or not all(len(values) for _, values in points):
             raise InvalidParameterError(
                 f"the series {name!r} must have pairs of a number and one or more values, but has "
@@ -161,12 +160,7 @@ def _lines(series: Series) -> dict[str, tuple[Numbers, list[Numbers]]]:
     return result
 
 
-def _values(values: float | Iterable[float]) -> Numbers:
-    listed = values if isinstance(values, Iterable) else [values]
-    return np.array([float(value) for value in listed], dtype=np.float64)
-
-
-def _draw_lines(axes: Axes, lines: Mapping[str, tuple[Numbers, list[Numbers]]]) -> None:
+def _draw_lines(axes: Axes, lines: Lines) -> None:
     positive = axes.get_yscale() == "log"
     for number, ((name, (x, values)), colour) in enumerate(
         zip(lines.items(), colours_of(list(lines)), strict=True)
@@ -193,23 +187,17 @@ def _draw_lines(axes: Axes, lines: Mapping[str, tuple[Numbers, list[Numbers]]]) 
         )
 
 
-def _draw_rate(axes: Axes, lines: Mapping[str, tuple[Numbers, list[Numbers]]], rate: float) -> None:
+def _draw_rate(axes: Axes, lines: Lines, rate: float) -> None:
     """A dashed line of the slope below the lowest line, from the first x to the last."""
     first = min(float(x[0]) for x, _ in lines.values())
     last = max(float(x[-1]) for x, _ in lines.values())
-    means = [
-        (at, value.mean())
-        for x, values in lines.values()
-        for at, value in zip(x, values, strict=True)
-    ]
+    means = [(at, v.mean()) for x, values in lines.values() for at, v in zip(x, values)]
     height = [mean / at**rate for at, mean in means if mean > 0 and at > 0]
     if not height or first <= 0 or first == last:
         return
     scale = 0.7 * min(height)
-    ends = np.array([first, last])
-    axes.plot(
-        ends, scale * ends**rate, color=FAINT, linewidth=1.0, linestyle=(0, (4, 3)), gid="rate"
-    )
+    ends, dashes = np.array([first, last]), (0, (4, 3))
+    axes.plot(ends, scale * ends**rate, color=FAINT, linewidth=1.0, linestyle=dashes, gid="rate")
     power = "k^{-1/2}" if rate == -0.5 else f"k^{{{rate:g}}}"
     axes.annotate(
         f"$\\propto {power}$",
@@ -225,7 +213,7 @@ def _draw_rate(axes: Axes, lines: Mapping[str, tuple[Numbers, list[Numbers]]], r
 
 def _finish(
     axes: Axes,
-    lines: Mapping[str, tuple[Numbers, list[Numbers]]],
+    lines: Lines,
     x_label: str,
     y_label: str,
     title: str | None,

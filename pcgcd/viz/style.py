@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.patheffects import withStroke
 from matplotlib.textpath import TextPath
 
 from pcgcd.errors import InvalidParameterError
@@ -23,6 +26,7 @@ __all__ = [
     "MARKERS",
     "ORANGE",
     "PALETTE",
+    "axes_at",
     "axes_inches",
     "checked_names",
     "clear_frame",
@@ -33,9 +37,10 @@ __all__ = [
     "shortened",
     "state_text",
     "text_size",
-    "token_name",
     "token_names",
     "token_text",
+    "write",
+    "write_title",
 ]
 
 # The colours of the paper's Figure 1.
@@ -124,23 +129,20 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def token_name(token: int, vocabulary: Vocabulary) -> str:
-    r"""What a token spells; bytes that are no UTF-8 by themselves as their numbers.
+def token_names(vocabulary: Vocabulary) -> list[str]:
+    r"""What each column of the logits spells; bytes that are no UTF-8 alone as their numbers.
 
     >>> from pcgcd.automata import Vocabulary
-    >>> vocabulary = Vocabulary.from_bytes([b" a", bytes([0xC3]), None, None], eos_ids=3)
-    >>> [token_name(token, vocabulary) for token in range(4)]
+    >>> token_names(Vocabulary.from_bytes([b" a", bytes([0xC3]), None, None], eos_ids=3))
     [' a', '\\xc3', '<2>', 'EOS']
     """
-    if token in vocabulary.eos_ids:
-        return "EOS"
-    data = vocabulary.token_bytes[token] if token < vocabulary.size else None
-    return f"<{token}>" if data is None else data.decode("utf-8", "backslashreplace")
-
-
-def token_names(vocabulary: Vocabulary) -> list[str]:
-    """What each column of the logits spells; see :func:`token_name`."""
-    return [token_name(token, vocabulary) for token in range(vocabulary.logits_size)]
+    names = [f"<{token}>" for token in range(vocabulary.logits_size)]
+    for token, data in enumerate(vocabulary.token_bytes):
+        if data is not None:
+            names[token] = data.decode("utf-8", "backslashreplace")
+    for token in vocabulary.eos_ids:
+        names[token] = "EOS"
+    return names
 
 
 def names_from(vocabulary: Vocabulary | None, names: Sequence[str] | None) -> Sequence[str] | None:
@@ -158,26 +160,15 @@ def colours_of(names: Sequence[str]) -> list[str]:
     >>> colours_of(["P-GCD", "mine"]) == [BLUE, ORANGE]
     True
     """
-    known = [_METHODS.get(_plain(name)) for name in names]
-    free = [colour for colour in PALETTE if colour not in known] or list(PALETTE)
-    result, used = [], 0
-    for colour in known:
-        result.append(colour or free[used % len(free)])
-        used += colour is None
-    return result
-
-
-def _plain(name: str) -> str:
-    return "".join(character for character in name.lower() if character.isalnum())
+    known = [_METHODS.get("".join(filter(str.isalnum, name.lower()))) for name in names]
+    free = cycle([colour for colour in PALETTE if colour not in known] or PALETTE)
+    return [colour or next(free) for colour in known]
 
 
 def clear_frame(axes: Axes) -> None:
     """Only the left and the lower side of the frame, in ink."""
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(INK)
-        axes.spines[side].set_linewidth(0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set(color=INK, linewidth=0.8)
     axes.tick_params(colors=INK, labelsize=8.5, width=0.8)
 
 
@@ -202,3 +193,35 @@ def axes_inches(axes: Axes) -> tuple[float, float]:
     figure = axes.get_figure(root=True)
     dpi = 100.0 if figure is None else float(figure.dpi)
     return axes.bbox.width / dpi, axes.bbox.height / dpi
+
+
+def axes_at(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """New axes at a place in inches."""
+    wide, high = figure.get_size_inches()
+    return figure.add_axes((left / wide, bottom / high, width / wide, height / high))
+
+
+def write(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    points: float,
+    *,
+    colour: str = INK,
+    outline: float = 0.0,
+    **options: Any,
+) -> None:
+    """Write a text around a point, with a white outline where it crosses lines."""
+    placed: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 5} | options
+    written = axes.text(x, y, text, size=points, color=colour, **placed)
+    if outline:
+        written.set_path_effects([withStroke(linewidth=outline, foreground="white")])
+
+
+def write_title(figure: Figure, left: float, title: str | None) -> None:
+    """Write a title, if there is one, above a figure that has room for it."""
+    if title:
+        wide, high = figure.get_size_inches()
+        x, y = left / wide, 1 - 0.1 / high
+        figure.text(x, y, title, va="top", fontsize=10.5, color=INK, gid="title")

@@ -19,6 +19,7 @@ from pcgcd.viz.style import (
     BLUE,
     GREY,
     ORANGE,
+    axes_at,
     axes_inches,
     checked_names,
     edge_text,
@@ -163,16 +164,13 @@ def figure_tensors(
     widths = [matrix.cells.shape[1] * _CELL for matrix in matrices]
     heights = [matrix.cells.shape[0] * _CELL for matrix in matrices]
     total_width = left + sum(widths) + between * (len(widths) - 1) + 0.2
-    total_height = above + max(heights) + below
-    figure = Figure(figsize=(total_width, total_height))
-    x = left
+    top = max(heights) + below
+    figure = Figure(figsize=(total_width, above + top))
     for name, matrix, width, height in zip(("T_out", "T_in", "B_f"), matrices, widths, heights):
-        top = total_height - above
-        position = (x / total_width, (top - height) / total_height)
-        axes = figure.add_axes((*position, width / total_width, height / total_height))
+        axes = axes_at(figure, left, top - height, width, height)
         axes.set_gid(name)
         draw_matrix(axes, matrix)
-        x += width + between
+        left += width + between
     return figure
 
 
@@ -200,5 +198,4 @@ def draw_matrix(axes: Axes, matrix: Matrix) -> None:
     if matrix.is_upright(cell):
         axes.tick_params(axis="x", labelrotation=90)
     axes.set_xlabel(matrix.title, color=matrix.colour, fontsize=min(12.0, 1.4 * points), labelpad=5)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)

@@ -306,22 +306,31 @@ class Growing(CircuitLike):
         return self
 
 
-def test_a_family_of_ones_own_multiplies_and_mixes_for_every_length() -> None:
+def test_a_family_of_ones_own_multiplies_and_mixes_at_one_length() -> None:
     family, hmm, fa = Growing(), random_hmm(), dfa()
-    product, mixed = family * hmm * fa, 0.25 * family + 0.5 * hmm
-    assert product.factors == (family, hmm, fa)
-    assert mixed.factors == (mixed,)
-    assert mixed.unroll(2).factors == (mixed,)
-    assert product.unroll(2).factors == (family, hmm, fa)
     for length in (1, 3):
-        x = world(length, 3)
+        x, graph = world(length, 3), family.unroll(length)
+        product, mixed = graph * hmm * fa, 0.25 * graph + 0.5 * hmm
+        assert product.factors == (graph, hmm, fa)
+        assert mixed.factors == (mixed,)
         assert_product(product, [family, hmm, fa], x)
         assert_product(mixed * fa, [mixed, fa], x)
         expected = 0.25 * values(family, x) + 0.5 * values(hmm, x)
         torch.testing.assert_close(values(mixed, x), expected)
-    assert is_compatible(family, hmm)
+    assert is_compatible(graph, hmm)
+    assert is_structured_decomposable(family)
     with pytest.raises(StructuralPropertyError, match=r"unroll\(n\)\.map_operators"):
         family.with_operators({hmm.operators.emission: hmm.operators.emission})
+
+
+def test_a_family_of_ones_own_is_unrolled_before_it_is_combined() -> None:
+    family, hmm = Growing(), random_hmm()
+    for combine in (lambda: family * hmm, lambda: hmm * family, lambda: family + hmm):
+        with pytest.raises(StructuralPropertyError, match=r"this Growing has .* circuit\.unroll"):
+            combine()
+    with pytest.raises(StructuralPropertyError, match=r"unroll it first"):
+        _ = 0.5 * family
+    assert not is_compatible(family, hmm)
 
 
 def test_a_tree_multiplies_with_compatible_constraints() -> None:

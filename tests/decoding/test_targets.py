@@ -136,14 +136,43 @@ def test_the_method_follows_from_the_target() -> None:
         pcgcd.generate(lm, worlds.hmm() * fa, hmm=worlds.hmm(), budget=BUDGET)
 
 
+def test_a_sum_constrains_only_by_what_all_its_operands_have() -> None:
+    lm, fa = worlds.table(), worlds.AUTOMATA["constraint"]
+    gamma = worlds.target(lm, fa, BUDGET)
+    circuit = 0.5 * (worlds.hmm(7) * fa) + 0.5 * (worlds.hmm(3) * fa)
+    result = pcgcd.generate(lm, circuit, budget=BUDGET, particles=400, seed=0)
+    assert set(result.token_ids) <= set(gamma)
+    assert math.exp(result.log_evidence) == pytest.approx(sum(gamma.values()), rel=0.15)
+    other = worlds.AUTOMATA["deterministic"]
+    for mixed in (worlds.hmm(7) * fa + worlds.hmm(3) * other, worlds.hmm(7) + fa, fa + other):
+        with pytest.raises(InvalidParameterError, match="different automata"):
+            pcgcd.generate(lm, mixed, budget=BUDGET)
+
+
+def test_rejection_refuses_weights() -> None:
+    lm, wanted = worlds.table(), soft([2.0, 0.5, 1.5])
+    with pytest.raises(InvalidParameterError, match="the target is weighted"):
+        pcgcd.generate(lm, wanted, budget=BUDGET, method="rejection")
+    exact = sum(
+        math.exp(worlds.log_prob(lm, x) + log_weight(wanted, x)) for x in worlds.leaves(BUDGET)
+    )
+    result = pcgcd.generate(
+        lm, wanted, budget=BUDGET, method="unconstrained", smc=False, particles=4000, seed=0
+    )
+    assert math.exp(result.log_evidence) == pytest.approx(exact, rel=0.1)
+
+
 def test_a_circuit_of_one_length_is_its_own_budget() -> None:
     lm, fa = worlds.table(), worlds.AUTOMATA["deterministic"]
     guide = KINDS["tree"](worlds.SIZE).guide
     result = pcgcd.generate(lm, guide * fa, particles=50, seed=0)
     assert all(result.satisfied)
     assert max(map(len, result.token_ids)) <= 4
-    with pytest.raises(InvalidParameterError, match="over 4 tokens"):
-        pcgcd.generate(lm, guide * fa, budget=7)
+    unrolled = worlds.hmm(7).unroll(3) * fa
+    assert max(map(len, pcgcd.generate(lm, unrolled, particles=20, seed=0).token_ids)) <= 3
+    for circuit in (guide * fa, unrolled):
+        with pytest.raises(InvalidParameterError, match="so that is its budget"):
+            pcgcd.generate(lm, circuit, budget=7)
 
 
 # -- "within n tokens" and "in exactly n steps" -------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pcgcd.engine import ChainEngine
-from pcgcd.engine.backends import ScoreTask, Tiles, choose_backend
+from pcgcd.engine.backends import EdgeSums, ScoreTask, Tiles, choose_backend
 from pcgcd.engine.backends.torch_backend import TorchBackend
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 from tests.engine.kernel_examples import NUM_CLASSES, accumulation, emissions, task, tiles
@@ -34,7 +34,7 @@ def test_class_sums_are_sums_over_tokens(backend: TorchBackend, dtype: torch.dty
 @pytest.mark.parametrize("backend", [TORCH, NUMBA], ids=repr)
 def test_accumulate_is_a_sum_over_edges(backend: TorchBackend, dtype: torch.dtype) -> None:
     left, i, right, j, weight, first = accumulation(dtype)
-    found = backend.accumulate(left, i, right, j, weight, first)
+    found = backend.accumulate(EdgeSums(left, i, right, j, weight, first))
     for g in range(len(first) - 1):
         expected = torch.zeros(left.shape[1], dtype=torch.float64)
         for e in range(first[g], first[g + 1]):

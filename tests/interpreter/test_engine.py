@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pcgcd.engine import ChainEngine
-from pcgcd.engine.backends import choose_backend
+from pcgcd.engine.backends import EdgeSums, choose_backend
 from pcgcd.engine.backends.torch_backend import TorchBackend
 from pcgcd.errors import EmptyLanguageError
 from tests.engine.kernel_examples import NUM_CLASSES, accumulation, emissions, task, tiles
@@ -43,8 +43,8 @@ def test_class_sums(triton_backend: TorchBackend, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_accumulate(triton_backend: TorchBackend, dtype: torch.dtype) -> None:
-    given = accumulation(dtype)
-    close(triton_backend.accumulate(*given), TORCH.accumulate(*given))
+    given = EdgeSums(*accumulation(dtype))
+    close(triton_backend.accumulate(given), TORCH.accumulate(given))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,8 +7,7 @@ the tokens that remain. That is one breadth-first search backwards, for every bu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from pcgcd.automata.kernels.masks import (
 from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import Words
 from pcgcd.automata.masks.state_sets import PrefixMasks, States, plain_states
+from pcgcd.basics.keeping import kept_with
 from pcgcd.errors import AutomatonTooLargeError
 
 __all__ = ["MaskTable", "mask", "masks"]
@@ -116,15 +116,10 @@ class MaskTable(PrefixMasks):
         self._labels = (label_class, token_class)
         self._start = tuple(np.flatnonzero(fa.initial_mask & (distance < NEVER)).tolist())
 
-    _tables: ClassVar[WeakKeyDictionary[FiniteAutomaton, MaskTable]] = WeakKeyDictionary()
-
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> MaskTable:
         """The table of an automaton, made once."""
-        table = cls._tables.get(fa)
-        if table is None:
-            table = cls._tables[fa] = cls(fa)
-        return table
+        return kept_with(fa, "_masks", lambda: cls(fa))
 
     @property
     def nbytes(self) -> int:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from pcgcd.circuits.operators.base import PLAIN, Operator
-from pcgcd.circuits.operators.block_diagonal import BlockDiagonal, block_diagonal
 from pcgcd.circuits.operators.block_sparse import BlockSparse
+from pcgcd.circuits.operators.blocks import (
+    BlockDiagonal,
+    SideBySide,
+    Stacked,
+    block_diagonal,
+    side_by_side,
+    stacked,
+)
 from pcgcd.circuits.operators.composition import Composition, compose
 from pcgcd.circuits.operators.dense import Dense
 from pcgcd.circuits.operators.diagonal import Diagonal, Identity, Multiple
@@ -13,7 +20,6 @@ from pcgcd.circuits.operators.kronecker import Kronecker, kronecker
 from pcgcd.circuits.operators.label_sets import LabelSets
 from pcgcd.circuits.operators.monarch import Monarch
 from pcgcd.circuits.operators.rowwise_kronecker import RowwiseKronecker, rowwise_kronecker
-from pcgcd.circuits.operators.stacked import SideBySide, Stacked, side_by_side, stacked
 
 __all__ = [
     "PLAIN",

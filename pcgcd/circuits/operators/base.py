@@ -109,7 +109,6 @@ class Operator(Frozen, ABC):
         return moved
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse a second value; see :class:`Frozen`."""
         super().__setattr__(name, value)
         self.__dict__.pop("_held", None)
 

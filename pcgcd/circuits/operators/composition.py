@@ -20,7 +20,6 @@ class Composition(Operator):
     """``W_1 W_2 ... W_k``, never multiplied out. The automaton's ``T_in T_out`` is one."""
 
     def __init__(self, *operators: Operator) -> None:
-        """Chain the operators, the outermost first."""
         if not operators:
             raise InvalidParameterError("a composition needs at least one operator")
         for outer, inner in pairwise(operators):

@@ -22,7 +22,6 @@ class Dense(Operator):
     """
 
     def __init__(self, weights: Tensor) -> None:
-        """Hold the (rows, columns) weights; they are not copied."""
         if weights.dim() != 2:
             raise InvalidParameterError(
                 f"a dense operator needs a matrix, but got shape {tuple(weights.shape)}"

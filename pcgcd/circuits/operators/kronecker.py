@@ -59,15 +59,11 @@ class Kronecker(Operator):
     """
 
     def __init__(self, left: Operator, right: Operator) -> None:
-        """Keep the two operators as they are."""
         self.left, self.right = left, right
 
     @property
     def shape(self) -> tuple[int, int]:
-        return (
-            self.left.shape[0] * self.right.shape[0],
-            self.left.shape[1] * self.right.shape[1],
-        )
+        return (self.left.shape[0] * self.right.shape[0], self.left.shape[1] * self.right.shape[1])
 
     @property
     def cost(self) -> int:
@@ -106,8 +102,7 @@ class Kronecker(Operator):
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
         right = self.right.shape[1]
         return semiring.outer(
-            self.left.columns(index // right, semiring),
-            self.right.columns(index % right, semiring),
+            self.left.columns(index // right, semiring), self.right.columns(index % right, semiring)
         )
 
     def selection(self, rows: Tensor) -> Tensor | None:

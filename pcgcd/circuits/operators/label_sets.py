@@ -24,7 +24,6 @@ class LabelSets(Operator):
     """
 
     def __init__(self, label_class: Tensor, token_class: Tensor) -> None:
-        """Hold the booleans (labels, classes) and the class of each token (tokens,)."""
         if label_class.dim() != 2 or token_class.dim() != 1:
             raise InvalidParameterError(
                 "label sets need a (labels, classes) matrix and a (tokens,) vector, but got "

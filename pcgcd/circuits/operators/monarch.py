@@ -24,7 +24,6 @@ class Monarch(Operator):
     """
 
     def __init__(self, left: Tensor, right: Tensor) -> None:
-        """Hold left (a, b, b) and right (b, a, a); they are not copied."""
         fits = left.dim() == 3 and right.dim() == 3
         if fits:
             a, b = left.shape[0], left.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,6 @@ class RowwiseKronecker(Operator):
     """
 
     def __init__(self, left: Operator, right: Operator) -> None:
-        """Keep the two emissions as they are."""
         if left.shape[1] != right.shape[1]:
             raise VocabularyMismatchError(
                 f"cannot multiply emissions over {left.shape[1]} and {right.shape[1]} tokens; "
@@ -64,7 +64,7 @@ class RowwiseKronecker(Operator):
         *batch, tokens = semiring.shape(x)
         column = semiring.reshape(x, (*batch, 1, tokens))
         parts = []
-        for index in self._outer_rows(_size(batch)):
+        for index in self._outer_rows(math.prod(batch)):
             rows = semiring.mul(column, outer.rows(index, semiring))  # (..., chunk, V)
             parts.append(semiring.swap(inner.matvec(rows, semiring)))  # (..., inner, chunk)
         message = semiring.concat(parts) if len(parts) > 1 else parts[0]  # (..., inner, outer)
@@ -75,7 +75,7 @@ class RowwiseKronecker(Operator):
         message = semiring.unflatten(x, self.left.shape[0], self.right.shape[0])
         message = semiring.swap(message) if self._left_is_outer else message  # (..., inner, outer)
         result: Value | None = None
-        for index in self._outer_rows(_size(semiring.shape(message)[:-2])):
+        for index in self._outer_rows(math.prod(semiring.shape(message)[:-2])):
             part = semiring.swap(semiring.gather(message, index))  # (..., chunk, inner)
             scores = semiring.mul(inner.rmatvec(part, semiring), outer.rows(index, semiring))
             partial = semiring.sum(semiring.swap(scores))  # (..., V)
@@ -84,7 +84,7 @@ class RowwiseKronecker(Operator):
         return result
 
     def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
-        """See :class:`Operator`. The sum over the vocabulary is kept: every query asks for it."""
+        """The sum over the vocabulary is kept: every query asks for it."""
         if self.requires_grad:
             return super().total(semiring)
         if semiring not in self._totals:
@@ -108,13 +108,6 @@ class RowwiseKronecker(Operator):
 
     def __repr__(self) -> str:
         return f"({self.left!r} ⊗_row {self.right!r})"
-
-
-def _size(shape: tuple[int, ...] | list[int]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
 
 
 def rowwise_kronecker(left: Operator, right: Operator) -> Operator:

@@ -5,7 +5,7 @@ pyjuice itself is imported only when one of these functions is called.
 
 from __future__ import annotations
 
-from pcgcd.circuits.pyjuice.compiling import compile_pyjuice
+from pcgcd.circuits.pyjuice.library import compile_pyjuice
 from pcgcd.circuits.pyjuice.reading import from_pyjuice
 from pcgcd.circuits.pyjuice.writing import PyjuiceExport, to_pyjuice
 

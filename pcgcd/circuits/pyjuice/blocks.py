@@ -89,19 +89,12 @@ class _Groups:
 
 @dataclass
 class _Pattern:
-    """Which blocks of an operator hold weights, for growing blocks.
+    """Which blocks of an operator hold weights, for growing blocks."""
 
-    Attributes:
-        row: The block row of each block.
-        column: Its block column.
-        groups: The groups of layers that the rows and the columns belong to.
-        num_weights: How many weights there are, whatever the blocks.
-    """
-
-    row: Tensor
-    column: Tensor
-    groups: tuple[Layer, Layer]
-    num_weights: int
+    row: Tensor  # the block row of each block
+    column: Tensor  # its block column
+    groups: tuple[Layer, Layer]  # the groups of layers that the rows and the columns belong to
+    num_weights: int  # how many weights there are, whatever the blocks
 
     def doubled(self, group: Layer) -> _Pattern:
         """The pattern with the blocks of one group twice as large."""

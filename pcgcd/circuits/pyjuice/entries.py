@@ -45,17 +45,13 @@ def too_large(what: str, size: int, limit: int) -> CircuitTooLargeError:
 
 
 def entries(operator: Operator, limit: int) -> Entries:
-    """The entries of an operator.
-
-    Raises:
-        CircuitTooLargeError: There are more than the limit.
-    """
+    """The entries of an operator, unless there are more than the limit."""
     rows, columns = operator.shape
     if isinstance(operator, Identity):
         return _ones(torch.arange(rows), torch.arange(rows))
     if isinstance(operator, Diagonal):
-        index = torch.arange(rows)
-        return _positive(index, index, operator.weights)
+        index = operator.weights.nonzero().flatten()
+        return Entries(index, index, operator.weights[index].double())
     if isinstance(operator, Incidence):
         return _joined(_ones(operator.row, operator.column), columns)
     if isinstance(operator, BlockSparse):
@@ -75,11 +71,6 @@ def entries(operator: Operator, limit: int) -> Entries:
 
 def _ones(row: Tensor, column: Tensor) -> Entries:
     return Entries(row, column, torch.ones(len(row), dtype=torch.float64))
-
-
-def _positive(row: Tensor, column: Tensor, value: Tensor) -> Entries:
-    keep = value != 0
-    return Entries(row[keep], column[keep], value[keep].double())
 
 
 def _joined(found: Entries, columns: int) -> Entries:

@@ -11,7 +11,6 @@ the pairs of blocks that have any. Here a circuit is brought into that form, wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,21 +30,14 @@ __all__ = ["Edges", "Plan", "SumPlan", "make_plan"]
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Between which blocks a sum has weights. Sums that are tied have the same object.
+    """Between which blocks a sum has weights. Sums that are tied have the same object."""
 
-    Attributes:
-        rows: The blocks of the sum's own units that are kept, in order.
-        columns: For each child, the blocks of its units that are kept, in order.
-        pairs: For each child, the (row block, column block) pairs with weights, (2, pairs).
-        row_size: The units in a block of the sum.
-        column_size: The units in a block of the children.
-    """
-
-    rows: Tensor
-    columns: tuple[Tensor, ...]
+    rows: Tensor  # the blocks of the sum's own units that are kept, in order
+    columns: tuple[Tensor, ...]  # for each child, the blocks of its units that are kept, in order
+    # For each child, the (row block, column block) pairs with weights, (2, pairs).
     pairs: tuple[Tensor, ...]
-    row_size: int
-    column_size: int
+    row_size: int  # the units in a block of the sum
+    column_size: int  # the units in a block of the children
 
     @property
     def num_weights(self) -> int:
@@ -54,13 +46,7 @@ class Edges:
 
 
 class SumPlan(NamedTuple):
-    """A sum of the export.
-
-    Attributes:
-        layer: The sum layer.
-        products: For each child, the factors of the product that it is.
-        edges: Where its weights are.
-    """
+    """A sum of the export: its layer, the factors of each child, and where its weights are."""
 
     layer: SumLayer
     products: tuple[tuple[Term, ...], ...]
@@ -68,32 +54,22 @@ class SumPlan(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The export.
+    """The export."""
 
-    Attributes:
-        sums: Children before parents, the root last.
-        rows: Of each input and each sum, the blocks that are kept, in order.
-        block_size: Of each input and each sum.
-        entries: The weights of each operator, not normalised.
-    """
-
-    sums: tuple[SumPlan, ...]
-    rows: dict[Layer, Tensor]
-    block_size: dict[Layer, int]
-    entries: dict[Operator, Entries]
+    sums: tuple[SumPlan, ...]  # children before parents, the root last
+    rows: dict[Layer, Tensor]  # of each input and each sum, the blocks that are kept, in order
+    block_size: dict[Layer, int]  # of each input and each sum
+    entries: dict[Operator, Entries]  # the weights of each operator, not normalised
 
 
 def make_plan(circuit: Circuit, mass: dict[Layer, Scaled], real: Real, limit: int) -> Plan:
-    """Plan the export of a circuit with gathers.
+    """Plan the export of a circuit with gathers (see :mod:`pcgcd.circuits.pyjuice.selections`).
 
     Args:
-        circuit: See :func:`pcgcd.circuits.pyjuice.selections.with_gathers`.
+        circuit: The circuit.
         mass: The partition function of each unit of each layer, (1, units).
         real: The semiring of these.
         limit: The largest number of weights.
-
-    Raises:
-        CircuitTooLargeError: There are more.
     """
     sums = [s for s in circuit.layers if isinstance(s, SumLayer) and not isinstance(s, Gather)]
     products = {s: tuple(product_terms(child) for child in s.children) for s in sums}
@@ -187,19 +163,12 @@ def _edges(
 
 
 def _mark_used(plan: SumPlan, block_size: dict[Layer, int], used: dict[Layer, Tensor]) -> None:
-    for base, units in _kept_terms(plan):
-        size = block_size[base]
-        mask = used.setdefault(base, torch.zeros(base.num_units // size, dtype=torch.bool))
-        mask[units // size] = True
-
-
-def _kept_terms(plan: SumPlan) -> Iterator[Term]:
-    """The factors of all products of a sum, restricted to the blocks that are kept."""
-    size = plan.edges.column_size
+    """Mark what the products of a sum read in the blocks that are kept."""
     for terms, columns in zip(plan.products, plan.edges.columns):
-        if len(columns):
-            for term in terms:
-                yield Term(term.base, term.units.reshape(-1, size)[columns].flatten())
+        for base, units in terms if len(columns) else ():
+            size = block_size[base]
+            mask = used.setdefault(base, torch.zeros(base.num_units // size, dtype=torch.bool))
+            mask[units.reshape(-1, plan.edges.column_size)[columns] // size] = True
 
 
 def _keep_tied_inputs_alike(used: dict[Layer, Tensor]) -> None:

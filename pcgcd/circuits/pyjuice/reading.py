@@ -10,15 +10,8 @@ from torch import Tensor
 
 from pcgcd.circuits.circuit import Circuit
 from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
-from pcgcd.circuits.operators import (
-    BlockSparse,
-    Dense,
-    Identity,
-    Incidence,
-    Operator,
-    kronecker,
-)
-from pcgcd.circuits.pyjuice.library import bottom_up, load_pyjuice
+from pcgcd.circuits.operators import BlockSparse, Dense, Identity, Incidence, Operator, kronecker
+from pcgcd.circuits.pyjuice.library import load_pyjuice, nodes_of
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 
 __all__ = ["from_pyjuice"]
@@ -75,7 +68,7 @@ class _Reader:
 
     def __init__(self, juice: Any, root: Any) -> None:
         self.juice = juice
-        self.nodes = bottom_up(root)
+        self.nodes = nodes_of(root)
         self.layers: dict[Any, Layer] = {}
         self.emissions: dict[tuple[Any, int], Operator] = {}
         self.weights: dict[tuple[Any, tuple[int, ...]], list[Operator | None]] = {}

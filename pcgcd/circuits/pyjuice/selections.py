@@ -7,6 +7,8 @@ H x H weights per edge, not per pair of adjacent edges, and one emission per lab
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -31,7 +33,6 @@ class Gather(SumLayer):
     """Unit k is unit ``index[k]`` of the child."""
 
     def __init__(self, child: Layer, index: Tensor) -> None:
-        """Keep the (units,) index."""
         shape = (len(index), child.num_units)
         super().__init__([child], [Incidence(torch.arange(len(index)), index, shape)])
         self.index = index
@@ -66,14 +67,8 @@ def with_gathers(circuit: Circuit) -> Circuit:
 
     Operators that were shared stay shared.
     """
-    split: dict[Operator, tuple[Tensor | None, Operator]] = {}
+    parts = cache(split_selection)
     rebuilt: dict[Layer, Layer] = {}
-
-    def parts(operator: Operator) -> tuple[Tensor | None, Operator]:
-        if operator not in split:
-            split[operator] = split_selection(operator)
-        return split[operator]
-
     for layer in circuit.layers:
         children = [rebuilt[child] for child in layer.children]
         if isinstance(layer, InputLayer):

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.algebra import FamilyMixture
+from pcgcd.basics.numbers import normalised
+from pcgcd.circuits.algebra import mixture
 from pcgcd.circuits.base import CircuitLike
 from pcgcd.circuits.chain import ChainProduct
 from pcgcd.circuits.chain_mixture import ChainMixture
 from pcgcd.circuits.circuit import Circuit
 from pcgcd.circuits.layers import InputLayer, Layer
+from pcgcd.circuits.properties import no_mass, require_tractable
 from pcgcd.circuits.pyjuice.blocks import Term
 from pcgcd.circuits.pyjuice.entries import Entries
 from pcgcd.circuits.pyjuice.library import load_pyjuice
@@ -21,7 +23,6 @@ from pcgcd.circuits.pyjuice.plan import Edges, Plan, SumPlan, make_plan
 from pcgcd.circuits.pyjuice.selections import with_gathers
 from pcgcd.circuits.queries.evidence import read_evidence
 from pcgcd.circuits.queries.passes import upward
-from pcgcd.circuits.queries.requirements import no_mass, require_tractable
 from pcgcd.circuits.semirings import LINEAR, REAL, Scaled
 
 __all__ = ["PyjuiceExport", "to_pyjuice"]
@@ -85,7 +86,7 @@ def to_pyjuice(
         MissingDependencyError: pyjuice is not installed.
     """
     juice = load_pyjuice()
-    graph = _automata_first(circuit).unroll(length)
+    graph = _graph(circuit, length)
     require_tractable(graph, "to_pyjuice")
     with torch.no_grad():
         split = with_gathers(graph.to("cpu") if graph.device.type != "cpu" else graph)
@@ -98,17 +99,18 @@ def to_pyjuice(
     return PyjuiceExport(root, float(_REAL.to_log(total)))
 
 
-def _automata_first(circuit: CircuitLike) -> CircuitLike:
-    """The same values, with the factors of zeros and ones in front in products of chains."""
+def _graph(circuit: CircuitLike, length: int | None) -> Circuit:
+    """The graph to write; in products of chains the factors of zeros and ones come first."""
+    if isinstance(circuit, Circuit):
+        graph = circuit.unroll(length)
+        return graph if graph.family is None else _graph(graph.family, graph.num_variables)
     if isinstance(circuit, ChainProduct):
         factors = sorted(circuit.factors, key=lambda f: f.operators.transition.dtype is not None)
         ordered: CircuitLike = reduce(ChainProduct, factors)
-        return ordered
-    if isinstance(circuit, ChainMixture | FamilyMixture):
-        return FamilyMixture([_automata_first(o) for o in circuit.operands], circuit.weights)
-    if isinstance(circuit, Circuit) and circuit.family is not None:
-        return _automata_first(circuit.family).unroll(circuit.num_variables)
-    return circuit
+        return ordered.unroll(length)
+    if isinstance(circuit, ChainMixture):
+        return mixture([_graph(o, length) for o in circuit.operands], circuit.weights).unroll()
+    return circuit.unroll(length)
 
 
 class _Writer:
@@ -139,10 +141,7 @@ class _Writer:
             return source.duplicate(*children, tie_params=True)
         places = _compact(edges)
         node = self.juice.summate(
-            *children,
-            num_node_blocks=len(edges.rows),
-            block_size=edges.row_size,
-            edge_ids=places,
+            *children, num_node_blocks=len(edges.rows), block_size=edges.row_size, edge_ids=places
         )
         weights = _normalised_weights(plan, places, self.mass, self.plan.entries)
         node.set_params(weights.to(self.dtype), normalize=False)
@@ -153,7 +152,8 @@ class _Writer:
         picks = []
         for base, units in terms:
             units = units.reshape(-1, size)[columns]  # (blocks, size)
-            picks.append(_rank(units // size, self.plan.rows[base]) * size + units % size)
+            place = torch.searchsorted(self.plan.rows[base], units // size)
+            picks.append(place * size + units % size)
         edge_ids = torch.stack(picks, dim=-1)  # (blocks, size, terms)
         inside = torch.arange(size)[:, None]
         aligned = torch.equal(edge_ids, edge_ids[:, :1] // size * size + inside)
@@ -181,23 +181,17 @@ class _Writer:
         )
         rows = (blocks[:, None] * size + torch.arange(size)).flatten()
         emission = layer.emission.rows(rows, LINEAR.with_dtype(torch.float64))
-        total = emission.sum(1, keepdim=True)
-        emission = emission / torch.where(total > 0, total, 1.0)
-        node.set_params(emission.to(self.dtype), normalize=False)
+        node.set_params(normalised(emission).to(self.dtype), normalize=False)
         self.sources[id(layer.emission)] = node
         return node
-
-
-def _rank(blocks: Tensor, kept: Tensor) -> Tensor:
-    """The places of blocks among those that are kept."""
-    return torch.searchsorted(kept, blocks)
 
 
 def _compact(edges: Edges) -> Tensor:
     """The pairs of blocks, numbered among the kept ones, over all children: (2, pairs)."""
     parts, first = [], 0
     for pair, columns in zip(edges.pairs, edges.columns):
-        parts.append(torch.stack([_rank(pair[0], edges.rows), _rank(pair[1], columns) + first]))
+        row, column = torch.searchsorted(edges.rows, pair[0]), torch.searchsorted(columns, pair[1])
+        parts.append(torch.stack([row, column + first]))
         first += len(columns)
     return torch.cat(parts, dim=1)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pcgcd.circuits.queries.counts import expected_token_counts, unit_posteriors
 from pcgcd.circuits.queries.evidence import MISSING
 from pcgcd.circuits.queries.likelihood import (
     DEFAULT,
+    expected_token_counts,
     log_conditional,
     log_marginal,
     log_partition,
@@ -13,6 +13,7 @@ from pcgcd.circuits.queries.likelihood import (
     log_value,
     next_token_log_probs,
     token_marginals,
+    unit_posteriors,
     value,
 )
 from pcgcd.circuits.queries.traces import BestPath, best_path, sample

@@ -18,19 +18,12 @@ MISSING = -1
 
 
 class Evidence(NamedTuple):
-    """A checked batch of partial strings.
+    """A checked batch of partial strings."""
 
-    Attributes:
-        tokens: (batch, n), -1 where missing.
-        some: For each variable, whether any row observes it.
-        every: For each variable, whether all rows observe it.
-        column: The column of each variable.
-    """
-
-    tokens: Tensor
-    some: list[bool]
-    every: list[bool]
-    column: dict[int, int]
+    tokens: Tensor  # (batch, n), -1 where missing
+    some: list[bool]  # for each variable, whether any row observes it
+    every: list[bool]  # for each variable, whether all rows observe it
+    column: dict[int, int]  # the column of each variable
 
     @property
     def batch_size(self) -> int:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.layers import InputLayer
+from pcgcd.circuits.properties import no_mass, require_possible, require_tractable
 from pcgcd.circuits.queries.evidence import MISSING, Evidence, read_evidence
 from pcgcd.circuits.queries.passes import downward, upward
-from pcgcd.circuits.queries.requirements import no_mass, require_tractable
-from pcgcd.circuits.semirings import REAL, Real, Scaled, Semiring, Value
+from pcgcd.circuits.semirings import REAL, Scaled, Semiring, Value
 from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT",
+    "expected_token_counts",
     "log_conditional",
     "log_marginal",
     "log_partition",
@@ -26,6 +26,7 @@ __all__ = [
     "log_value",
     "next_token_log_probs",
     "token_marginals",
+    "unit_posteriors",
     "value",
 ]
 
@@ -71,13 +72,6 @@ def log_partition(circuit: Circuit) -> Tensor:
     return REAL.with_dtype(circuit.dtype).to_log(value(circuit, None, REAL))[0]
 
 
-def _positive_partition(circuit: Circuit, real: Real) -> Scaled:
-    mass = value(circuit, None, real)
-    if not bool(mass.mantissa[0] > 0):
-        raise no_mass(circuit)
-    return mass
-
-
 def log_prob(circuit: Circuit, x: Tensor) -> Tensor:
     """Logarithms of the normalised values of x (batch, n), without a missing token."""
     _read_complete(circuit, x, "log_prob")
@@ -87,7 +81,9 @@ def log_prob(circuit: Circuit, x: Tensor) -> Tensor:
 def log_marginal(circuit: Circuit, x: Tensor) -> Tensor:
     """``log p(observed part)``; the quotient is taken before the logarithm, for precision."""
     real = REAL.with_dtype(circuit.dtype)
-    mass = _positive_partition(circuit, real)
+    mass = value(circuit, None, real)
+    if not bool(mass.mantissa[0] > 0):
+        raise no_mass(circuit)
     return real.to_log(real.div(value(circuit, x, real), mass))
 
 
@@ -98,20 +94,11 @@ def log_conditional(circuit: Circuit, x: Tensor, evidence: Tensor) -> Tensor:
     asked = read_evidence(circuit, x).tokens
     asked, known = torch.broadcast_tensors(asked, known)
     given = value(circuit, known, real)
-    _require_possible(given.mantissa > 0, "evidence")
+    require_possible(given.mantissa > 0, "evidence")
     clash = ((asked != known) & (asked != MISSING) & (known != MISSING)).any(-1)
     joint = value(circuit, torch.where(known == MISSING, asked, known), real)
     log_ratio = real.to_log(real.div(joint, given))
     return log_ratio.masked_fill(clash, float("-inf"))
-
-
-def _require_possible(possible: Tensor, what: str) -> None:
-    if not bool(possible.all()):
-        rows = (~possible).nonzero().flatten().tolist()
-        raise ImpossibleEvidenceError(
-            f"the {what} in row(s) {rows[:10]} has probability zero, so nothing can be "
-            "conditioned on it; leave these rows out"
-        )
 
 
 def _token_scores(circuit: Circuit, evidence: Evidence, variables: list[int]) -> list[Scaled]:
@@ -141,7 +128,7 @@ def next_token_log_probs(circuit: Circuit, prefix: Tensor) -> Tensor:
     (scores,) = _token_scores(circuit, evidence, [variable])
     scores = _expanded(scores, evidence.batch_size)
     mass = real.sum(scores)
-    _require_possible(mass.mantissa > 0, "prefix")
+    require_possible(mass.mantissa > 0, "prefix")
     return real.to_log(real.div(scores, real.reshape(mass, (-1, 1))))
 
 
@@ -155,7 +142,7 @@ def token_marginals(circuit: Circuit, evidence: Tensor) -> Tensor:
     vocab_size = circuit.vocab_size
     real = REAL.with_dtype(circuit.dtype)
     known = read_evidence(circuit, evidence)
-    _require_possible(_value(circuit, known, real).mantissa > 0, "evidence")
+    require_possible(_value(circuit, known, real).mantissa > 0, "evidence")
     columns = []
     scores = _token_scores(circuit, known, list(circuit.variables))
     for column, score in enumerate(scores):
@@ -166,9 +153,28 @@ def token_marginals(circuit: Circuit, evidence: Tensor) -> Tensor:
     return torch.stack(columns, dim=1)
 
 
-def input_layers(circuit: Circuit) -> dict[int, list[InputLayer]]:
-    """The input layers of each variable."""
-    layers: dict[int, list[InputLayer]] = {variable: [] for variable in circuit.variables}
-    for layer in circuit.inputs:
-        layers[layer.variable].append(layer)
-    return layers
+def expected_token_counts(circuit: Circuit, evidence: Tensor) -> Tensor:
+    """``sum_t p(x_t = v | evidence)``, (batch, V)."""
+    return token_marginals(circuit, evidence).sum(1)
+
+
+def unit_posteriors(circuit: Circuit, evidence: Tensor) -> list[Tensor]:
+    """For each variable, how likely each unit of its input layers is used, (batch, units).
+
+    For an HMM these are the posteriors of the hidden states. Where a variable has several input
+    layers (mixtures), their units follow one another in the circuit's order.
+    """
+    require_tractable(circuit, "unit_posteriors")
+    real = REAL.with_dtype(circuit.dtype)
+    known = read_evidence(circuit, evidence)
+    targets = list(circuit.inputs)
+    flows, values = downward(circuit, known, real, targets, keep=targets)
+    if not bool((values[circuit.root].mantissa > 0).all()):
+        raise ImpossibleEvidenceError(
+            "some row of the evidence has probability zero, so no unit can have produced it"
+        )
+    used: dict[int, list[Scaled]] = {variable: [] for variable in circuit.variables}
+    for layer in targets:
+        used[layer.variable].append(real.mul(flows[layer], values[layer]))
+    found = [real.normalised(real.concat(parts)) for parts in used.values()]
+    return [posterior.expand(known.batch_size, -1) for posterior in found]

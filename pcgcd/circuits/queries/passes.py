@@ -41,7 +41,7 @@ def upward(
     semiring: Semiring[Value],
     keep: Collection[Layer] | None = None,
 ) -> dict[Layer, Value]:
-    """The units' values, bottom up.
+    """The units' values (batch or 1, units), bottom up.
 
     Args:
         circuit: The circuit; it should be smooth and decomposable if anything is missing.
@@ -49,9 +49,6 @@ def upward(
         semiring: The semiring to compute in.
         keep: The layers whose values are wanted besides the root's (default: all). The others
             are forgotten as soon as their last parent is done.
-
-    Returns:
-        Values (batch or 1, units) by layer.
     """
     parents = Counter(child for layer in circuit.layers for child in layer.children)
     values: dict[Layer, Value] = {}

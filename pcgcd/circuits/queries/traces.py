@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.layers import InputLayer, Layer
+from pcgcd.basics.numbers import draw
+from pcgcd.circuits.layers import Choose, InputLayer, Layer
+from pcgcd.circuits.properties import no_mass, require_tractable
 from pcgcd.circuits.queries.evidence import MISSING, Evidence, read_evidence
 from pcgcd.circuits.queries.passes import upward
-from pcgcd.circuits.queries.requirements import no_mass, require_tractable
-from pcgcd.circuits.semirings import MAXIMUM, REAL, Scaled, Semiring, Value
+from pcgcd.circuits.semirings import MAXIMUM, REAL, Semiring, Value
 from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -34,25 +34,17 @@ def _walk(
     evidence: Evidence,
     rows: Tensor,
     semiring: Semiring[Value],
-    choose: Callable[[Value], Tensor],
+    choose: Choose[Value],
 ) -> _Trace:
     """One walk from the root for each entry of ``rows`` (a row of the evidence).
 
     ``choose`` picks an index along the last axis of an array of weights: at an inner layer one of
     its terms (see :meth:`Layer.trace`), at an input a missing token.
     """
-    device = evidence.tokens.device
     tokens = evidence.tokens[rows].clone()
     units = torch.zeros_like(tokens)
     # The unit of each layer that each walk goes through; -1 where it does not pass.
-    taken: dict[Layer, Tensor] = {
-        circuit.root: torch.zeros(len(rows), dtype=torch.long, device=device)
-    }
-
-    def visit(layer: Layer, unit: Tensor, walks: Tensor) -> None:
-        if layer not in taken:
-            taken[layer] = torch.full((len(rows),), -1, dtype=torch.long, device=device)
-        taken[layer][walks] = unit
+    taken = {circuit.root: torch.zeros_like(rows)}
 
     for layer in reversed(circuit.layers):
         if layer not in taken:
@@ -81,7 +73,7 @@ def _walk(
                 )
             for child, child_unit in zip(layer.children, chosen):
                 here = child_unit >= 0
-                visit(child, child_unit[here], part[here])
+                taken.setdefault(child, torch.full_like(rows, -1))[part[here]] = child_unit[here]
     return _Trace(tokens, units)
 
 
@@ -94,19 +86,6 @@ def _chunks(walks: Tensor, units: Tensor, width: int) -> list[tuple[Tensor, Tens
 
 def _rows(value: Value, rows: Tensor, semiring: Semiring[Value]) -> Value:
     return value if semiring.shape(value)[0] == 1 else semiring.take_rows(value, rows)
-
-
-def _draw(weights: Scaled, generator: torch.Generator | None) -> Tensor:
-    """One index per row with probability proportional to its weight; never one of weight zero."""
-    plain = REAL.normalised(weights).double()
-    cumulative = plain.cumsum(-1)
-    total = cumulative[:, -1:]
-    uniform = torch.rand(
-        len(plain), 1, dtype=torch.float64, device=plain.device, generator=generator
-    )
-    # Strictly below the total, so that the first larger entry exists and has positive weight.
-    target = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
-    return torch.searchsorted(cumulative, target, right=True).squeeze(-1)
 
 
 def sample(
@@ -130,7 +109,9 @@ def sample(
                 raise no_mass(circuit)
             raise ImpossibleEvidenceError("the evidence has probability zero: nothing to sample")
         rows = torch.arange(known.batch_size, device=circuit.device).repeat_interleave(num_samples)
-        trace = _walk(circuit, values, known, rows, real, lambda w: _draw(w, generator))
+        trace = _walk(
+            circuit, values, known, rows, real, lambda w: draw(real.normalised(w), generator)
+        )
     shape = (known.batch_size, num_samples, circuit.num_variables)
     return trace.tokens.reshape(shape if batched else shape[1:])
 

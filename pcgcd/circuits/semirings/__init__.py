@@ -16,8 +16,7 @@ from pcgcd.circuits.semirings.base import Semiring, Value
 from pcgcd.circuits.semirings.boolean import Boolean
 from pcgcd.circuits.semirings.counting import Counting, Integers
 from pcgcd.circuits.semirings.linear import Linear
-from pcgcd.circuits.semirings.log import Log
-from pcgcd.circuits.semirings.maximum import Maximum
+from pcgcd.circuits.semirings.log import Log, Maximum
 from pcgcd.circuits.semirings.real import Real, Scaled
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Logarithms of non-negative reals: sums become log-sum-exp, products become sums."""
+"""Logarithms of non-negative reals: products become sums, and sums log-sum-exp or maxima."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pcgcd.circuits.semirings.linear import safe_log
 from pcgcd.circuits.semirings.rescue import entry_chunks, lost_entries
 from pcgcd.circuits.semirings.tensors import TensorSemiring, add_up, add_up_at, contract
 
-__all__ = ["Log", "LogSpace"]
+__all__ = ["Log", "Maximum"]
+
+_CHUNK = 1 << 24
 
 
 def _finite(shift: Tensor) -> Tensor:
@@ -17,7 +19,7 @@ def _finite(shift: Tensor) -> Tensor:
     return torch.where(torch.isinf(shift), torch.zeros_like(shift), shift).detach()
 
 
-class LogSpace(TensorSemiring):
+class _LogSpace(TensorSemiring):
     """Elements are logarithms: products are sums, and zero is exactly -inf."""
 
     def lift(self, weights: Tensor) -> Tensor:
@@ -30,7 +32,7 @@ class LogSpace(TensorSemiring):
         return x + y
 
 
-class Log(LogSpace):
+class Log(_LogSpace):
     """Log space; zero is exactly -inf."""
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -57,7 +59,30 @@ class Log(LogSpace):
         return result
 
     def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
-        shift = x.detach().new_full((*x.shape[:-1], size), float("-inf"))
-        shift = _finite(shift.scatter_reduce(-1, index.expand(x.shape), x.detach(), "amax"))
+        shift = _finite(_largest_at(x.detach(), index, size))
         plain = (x - shift.index_select(-1, index)).exp()
         return safe_log(add_up_at(plain, index, size)) + shift
+
+
+class Maximum(_LogSpace):
+    """Sums become maxima, products become sums of logarithms (Viterbi)."""
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.maximum(x, y)
+
+    def sum(self, x: Tensor) -> Tensor:
+        return x.amax(-1)
+
+    def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
+        log_weights = self.lift(weights)
+        rows = max(1, _CHUNK // max(1, x.numel()))
+        parts = [(x.unsqueeze(-2) + part).amax(-1) for part in log_weights.split(rows, dim=-2)]
+        return torch.cat(parts, dim=-1)
+
+    def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
+        return _largest_at(x, index, size)
+
+
+def _largest_at(x: Tensor, index: Tensor, size: int) -> Tensor:
+    bottom = x.new_full((*x.shape[:-1], size), float("-inf"))
+    return bottom.scatter_reduce(-1, index.expand(x.shape), x, "amax")

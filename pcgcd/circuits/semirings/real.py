@@ -23,15 +23,10 @@ _LOG_2 = math.log(2.0)
 
 
 class Scaled(NamedTuple):
-    """The numbers ``mantissa * 2 ** exponent``.
+    """The numbers ``mantissa * 2 ** exponent``."""
 
-    Attributes:
-        mantissa: In [1/2, 1), or exactly 0.
-        exponent: 32-bit integers of the same shape.
-    """
-
-    mantissa: Tensor
-    exponent: Tensor
+    mantissa: Tensor  # in [1/2, 1), or exactly 0
+    exponent: Tensor  # 32-bit integers of the same shape
 
 
 def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
@@ -109,7 +104,7 @@ class Real(Semiring[Scaled]):
         return Scaled(mantissa, exponent)
 
     def gather(self, x: Scaled, index: Tensor) -> Scaled:
-        return Scaled(x.mantissa.index_select(-1, index), x.exponent.index_select(-1, index))
+        return Scaled(*(part.index_select(-1, index) for part in x))
 
     def scatter(self, x: Scaled, index: Tensor, size: int) -> Scaled:
         batch = x.mantissa.shape[:-1]
@@ -119,24 +114,19 @@ class Real(Semiring[Scaled]):
         return _normalise(add_up_at(plain, index, size), shift)
 
     def take_rows(self, x: Scaled, index: Tensor) -> Scaled:
-        return Scaled(x.mantissa.index_select(0, index), x.exponent.index_select(0, index))
+        return Scaled(*(part.index_select(0, index) for part in x))
 
     def where(self, mask: Tensor, x: Scaled, y: Scaled) -> Scaled:
-        return Scaled(
-            torch.where(mask, x.mantissa, y.mantissa), torch.where(mask, x.exponent, y.exponent)
-        )
+        return Scaled(*(torch.where(mask, *parts) for parts in zip(x, y)))
 
     def concat(self, parts: Sequence[Scaled]) -> Scaled:
-        return Scaled(
-            broadcast_concat([part.mantissa for part in parts]),
-            broadcast_concat([part.exponent for part in parts]),
-        )
+        return Scaled(*map(broadcast_concat, zip(*parts)))
 
     def shape(self, x: Scaled) -> tuple[int, ...]:
         return tuple(x.mantissa.shape)
 
     def reshape(self, x: Scaled, shape: Sequence[int]) -> Scaled:
-        return Scaled(x.mantissa.reshape(tuple(shape)), x.exponent.reshape(tuple(shape)))
+        return Scaled(*(part.reshape(tuple(shape)) for part in x))
 
     def swap(self, x: Scaled) -> Scaled:
-        return Scaled(x.mantissa.transpose(-1, -2), x.exponent.transpose(-1, -2))
+        return Scaled(*(part.transpose(-1, -2) for part in x))

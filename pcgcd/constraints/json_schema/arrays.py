@@ -10,13 +10,13 @@ from pcgcd.automata.expressions import (
     Expression,
     Member,
     any_order,
-    concatenation,
     intersection,
     option,
     repeat,
     star,
     union,
 )
+from pcgcd.constraints.json_schema.document import Place
 from pcgcd.constraints.json_schema.formulas import Formula, among, both, json_key, negation
 from pcgcd.constraints.json_schema.layout import listing
 from pcgcd.constraints.json_schema.specs import (
@@ -46,20 +46,17 @@ def array_expression(builder: Builder, spec: ArraySpec, depth: int) -> Expressio
     parts: list[Expression | None] = [_items(builder, spec, most, depth)]
     parts += [_contains(builder, spec, contains, depth) for contains in spec.contains]
     if spec.unique and (most is None or most > 1):
-        parts.append(_distinct(builder, spec, most))
+        parts.append(_distinct(builder, spec, spec.unique, most))
     if spec.repeated:
-        parts.append(_repeated(builder, spec))
+        parts.append(_repeated(builder, spec, spec.repeated))
     return layout.bracketed("[", intersection(*(p for p in parts if p is not None)), "]")
 
 
 def _most(builder: Builder, spec: ArraySpec) -> int | None:
     """The most items there can be."""
-    for i, item in enumerate(spec.prefix):
+    for i, item in enumerate((*spec.prefix, spec.rest)):
         if not builder.reader.possible(item):
             return i if spec.most is None else min(i, spec.most)
-    if not builder.reader.possible(spec.rest):
-        size = len(spec.prefix)
-        return size if spec.most is None else min(size, spec.most)
     return spec.most
 
 
@@ -77,10 +74,10 @@ def _items(builder: Builder, spec: ArraySpec, most: int | None, depth: int) -> E
     tail = EMPTY_STRING
     if open_end:
         last = None if most is None else min(most - size, limit)
-        tail = repeat(concatenation(comma, rest), max(0, spec.least - size), last)
+        tail = repeat(comma + rest, max(0, spec.least - size), last)
     for i in range(size - 1, -1, -1):
-        tail = concatenation(builder.value(prefix[i], depth), tail)
-        tail = concatenation(comma, tail) if i else tail
+        tail = builder.value(prefix[i], depth) + tail
+        tail = comma + tail if i else tail
         tail = option(tail) if i >= spec.least else tail
     return tail
 
@@ -99,56 +96,49 @@ def _contains(builder: Builder, spec: ArraySpec, contains: Contains, depth: int)
     if most is not None:
         against = negation(formula)
         outside = union(*(builder.value(both((f, against)), depth) for f in formulas))
-    before = star(concatenation(outside, comma))
-    after = star(concatenation(comma, outside))
-    one = concatenation(before, inside)
-    more = concatenation(comma, one)
-    options = []
-    skipped = repeat(concatenation(everything, comma), start, start)
+    one = star(outside + comma) + inside
+    result = NOTHING
+    skipped = repeat(everything + comma, start, start)
     if least == 0:
-        options.append(concatenation(skipped, listing(outside, comma, 1)))
-        options.append(listing(everything, comma, 0, start))
+        result |= skipped + listing(outside, comma, 1) | listing(everything, comma, 0, start)
     if most is None or most > 0:
-        times = repeat(more, max(0, least - 1), None if most is None else most - 1)
-        options.append(concatenation(skipped, one, times, after))
-    return union(*options)
+        times = repeat(comma + one, max(0, least - 1), None if most is None else most - 1)
+        result |= skipped + one + times + star(comma + outside)
+    return result
 
 
-def _distinct(builder: Builder, spec: ArraySpec, most: int | None) -> Expression | None:
+def _distinct(
+    builder: Builder, spec: ArraySpec, place: Place, most: int | None
+) -> Expression | None:
     values = _values(builder, spec)
-    place = spec.unique
-    if place is None:
+    if values is None:
+        why = "the items are not from a finite set, and an automaton cannot remember them"
+        _drop(builder, place, why)
         return None
-    many = values is not None and len(values) > _MAX_DISTINCT
-    if values is not None and many and most is not None:
-        many = len(values) ** most > 4**_MAX_DISTINCT
-    if values is None or many:
-        why = (
-            "the items are not from a finite set, and an automaton cannot remember them"
-            if values is None
-            else f"there are {len(values)} different items, and only {_MAX_DISTINCT} can be in any "
-            f"order"
-        )
-        builder.reader.drop(place, "uniqueItems", place.unsupported("uniqueItems", why))
+    size = len(values)
+    if size > _MAX_DISTINCT and (most is None or size**most > 4**_MAX_DISTINCT):
+        why = f"there are {size} different items, and only {_MAX_DISTINCT} can be in any order"
+        _drop(builder, place, why)
         return None
     members = [Member(builder.value(among([value]), 1), required=False) for value in values]
     return any_order(members, builder.style.layout.comma, 0, most)
 
 
-def _repeated(builder: Builder, spec: ArraySpec) -> Expression | None:
+def _repeated(builder: Builder, spec: ArraySpec, place: Place) -> Expression | None:
     values = _values(builder, spec)
-    place = spec.repeated
-    if place is None:
-        return None
     if values is None:
         why = "two equal items of an infinite set cannot be told from others by an automaton"
-        builder.reader.drop(place, "uniqueItems", place.unsupported("uniqueItems", why))
+        _drop(builder, place, why)
         return None
     comma = builder.style.layout.comma
     spelled = [builder.value(among([value]), 1) for value in values]
     everything = union(*spelled)
-    before, after = star(concatenation(everything, comma)), star(concatenation(comma, everything))
-    return union(*(concatenation(before, item, comma, before, item, after) for item in spelled))
+    before, after = star(everything + comma), star(comma + everything)
+    return union(*(before + item + comma + before + item + after for item in spelled))
+
+
+def _drop(builder: Builder, place: Place, why: str) -> None:
+    builder.reader.drop(place, "uniqueItems", place.unsupported("uniqueItems", why))
 
 
 def _values(builder: Builder, spec: ArraySpec) -> list[Any] | None:
@@ -165,17 +155,12 @@ def _values(builder: Builder, spec: ArraySpec) -> list[Any] | None:
 
 
 def _finite(spec: Any) -> list[Any] | None:
-    if isinstance(spec, ConstantSpec):
-        return list(spec.values)
-    if isinstance(spec, StringSpec) and spec.values is not None:
+    if isinstance(spec, ConstantSpec | StringSpec | NumberSpec) and spec.values is not None:
         return list(spec.values)
     if isinstance(spec, StringSpec) and spec.most == 0:
         return [""]
-    if isinstance(spec, NumberSpec):
-        if spec.values is not None:
-            return list(spec.values)
-        if spec.integer and spec.lower and spec.upper:
-            first, last = int(spec.lower.value // 1), int(spec.upper.value // 1)
-            if last - first <= _MAX_VALUES:
-                return [n for n in range(first, last + 1) if spec.admits(n)]
+    if isinstance(spec, NumberSpec) and spec.integer and spec.lower and spec.upper:
+        first, last = int(spec.lower.value // 1), int(spec.upper.value // 1)
+        if last - first <= _MAX_VALUES:
+            return [n for n in range(first, last + 1) if spec.admits(n)]
     return None

@@ -8,7 +8,6 @@ from pcgcd.automata.expressions import (
     NOTHING,
     Embedded,
     Expression,
-    concatenation,
     literal,
     union,
 )
@@ -52,43 +51,24 @@ _COPIES = 80
 
 @dataclass(frozen=True)
 class Style:
-    r"""How values are written, and how far what has no end is written out.
-
-    Attributes:
-        layout: The marks between values.
-        order: ``"schema"`` or ``"any"``.
-        max_depth: How many levels of values a schema that contains itself may have.
-        free_depth: How deep values are nested of which nothing is known.
-        max_length: How far characters are counted.
-        escapes: Whether ``\\u`` escapes are allowed where many characters are counted.
-        max_states: How large an automaton may become.
-        whole_floats: Whether 1.0 is written where a whole number is asked for.
-        notations: How strings are written.
-        constants: What null, true and false are called.
-    """
+    """How values are written, and how far what has no end is written out."""
 
     layout: Layout
     order: str = "schema"
-    max_depth: int = 6
-    free_depth: int = 2
-    max_length: int = 256
-    escapes: bool = True
+    max_depth: int = 6  # levels of values that a schema that contains itself may have
+    free_depth: int = 2  # levels of values of which nothing is known
+    max_length: int = 256  # how far characters are counted
+    escapes: bool = True  # whether they may be escaped by number where many are counted
     max_states: int = 100_000
-    whole_floats: bool = True
+    whole_floats: bool = True  # whether 1.0 is a whole number
     notations: tuple[Notation, ...] = (JSON,)
-    constants: tuple[str, str, str] = ("null", "true", "false")
+    constants: tuple[str, str, str] = ("null", "true", "false")  # what these are called
 
 
 class Builder:
-    """Builds the expression of a schema.
-
-    Attributes:
-        reader: The schema.
-        style: How values are written.
-    """
+    """Builds the expression of a schema."""
 
     def __init__(self, reader: Reader, style: Style) -> None:
-        """Start with nothing built."""
         self.reader = reader
         self.style = style
         self._built: dict[tuple[Formula, int], Expression] = {}
@@ -106,9 +86,7 @@ class Builder:
     def value(self, formula: Formula, depth: int) -> Expression:
         """The texts of all values for which a formula holds.
 
-        Args:
-            formula: The formula.
-            depth: How much deeper schemas that contain themselves may still go.
+        Schemas that contain themselves may still go ``depth`` levels deeper.
         """
         if formula == FALSE or depth < 0:
             return NOTHING
@@ -144,7 +122,7 @@ class Builder:
             options = [*map(literal, self.style.constants), ANY_NUMBER, string]
             if depth > 0:
                 inner, layout = self.anything(depth - 1), self.style.layout
-                entry = concatenation(string, layout.colon, inner)
+                entry = string + layout.colon + inner
                 options.append(layout.bracketed("[", listing(inner, layout.comma), "]"))
                 options.append(layout.bracketed("{", listing(entry, layout.comma), "}"))
             known = self.settled(union(*options))
@@ -215,28 +193,22 @@ class Builder:
 
     def order_of(self, formula: Formula) -> tuple[str, ...]:
         """The order of the names that are mentioned for one value, whatever sub-schemas hold."""
-        known = self._orders.get(formula)
-        if known is None:
+        if formula not in self._orders:
             names: dict[str, None] = {}
             late: dict[str, None] = {}
             self._collect(formula, names, late, set())
-            known = tuple(dict.fromkeys((*names, *late)))
-            self._orders[formula] = known
-        return known
+            self._orders[formula] = tuple({**names, **late})
+        return self._orders[formula]
 
     def _collect(
-        self,
-        formula: Formula,
-        names: dict[str, None],
-        late: dict[str, None],
-        seen: set[str],
+        self, formula: Formula, names: dict[str, None], late: dict[str, None], seen: set[Place]
     ) -> None:
         """Names of properties, those of a schema before those of its sub-schemas."""
         for place in _places(formula):
             schema = place.schema
-            if place.pointer in seen or not isinstance(schema, dict):
+            if place in seen or not isinstance(schema, dict):
                 continue
-            seen.add(place.pointer)
+            seen.add(place)
             if isinstance(schema.get("properties"), dict):
                 names.update(dict.fromkeys(schema["properties"]))
             for inner in self.reader.beside(place):
@@ -246,47 +218,22 @@ class Builder:
                 if isinstance(value, dict | list):
                     late.update((name, None) for name in value if isinstance(name, str))
 
-    def _is_recursive(self, formula: Formula) -> bool:
+    def _is_recursive(self, start: Formula) -> bool:
         """Whether a value may contain a value for which the same must hold, at any depth."""
-        if formula not in self._recursive:
-            self._explore(formula)
-        return self._recursive[formula]
-
-    def _explore(self, start: Formula) -> None:
-        """Find all formulas on the values inside, and peel off those that end."""
-        waiting, found = [start], {start: None}
-        while waiting:
-            formula = waiting.pop()
-            for child in self._inside(formula):
-                if child not in found:
-                    found[child] = None
-                    waiting.append(child)
-            if len(found) > _MAX_FORMULAS:
-                raise UnsupportedConstraintError(
-                    f"the schema has more than {_MAX_FORMULAS:,} combinations of sub-schemas; "
-                    f"make it smaller"
-                )
-        parents: dict[Formula, list[Formula]] = {formula: [] for formula in found}
-        open_children = {}
-        for formula in found:
-            children = [c for c in self._inside(formula) if c not in self._recursive]
-            open_children[formula] = len(children)
-            for child in children:
-                parents[child].append(formula)
-        done = [
-            formula
-            for formula, count in open_children.items()
-            if not count and not any(self._recursive.get(c) for c in self._inside(formula))
-        ]
-        ended = set(done)
-        while done:
-            for parent in parents[done.pop()]:
-                open_children[parent] -= 1
-                known = any(self._recursive.get(c) for c in self._inside(parent))
-                if not open_children[parent] and parent not in ended and not known:
-                    ended.add(parent)
-                    done.append(parent)
-        self._recursive.update((f, f not in ended) for f in found if f not in self._recursive)
+        # Depth first: what is met again while it is open contains itself, and so do all above it.
+        path = {} if start in self._recursive else {start: iter(self._inside(start))}
+        while path:
+            formula, rest = next(reversed(path.items()))
+            for child in rest:
+                if child in path or self._recursive.get(child):
+                    self._recursive.update(dict.fromkeys(path, True))
+                elif child not in self._recursive:
+                    path[child] = iter(self._inside(child))
+                    break
+            else:
+                self._recursive.setdefault(formula, False)
+                del path[formula]
+        return self._recursive[start]
 
     def _inside(self, formula: Formula) -> tuple[Formula, ...]:
         """The formulas on items and properties."""
@@ -306,6 +253,11 @@ class Builder:
                     found.update((group.formula, None) for group in parts.groups)
             known = tuple(f for f in found if f not in (TRUE, FALSE))
             self._children[formula] = known
+            if len(self._children) > _MAX_FORMULAS:
+                raise UnsupportedConstraintError(
+                    f"the schema has more than {_MAX_FORMULAS:,} combinations of sub-schemas; "
+                    f"make it smaller"
+                )
         return known
 
 

@@ -8,17 +8,11 @@ spellings of its members. Strings of Python differ in their quotes and in the lo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pcgcd.automata.expressions import (
-    NOTHING,
-    Expression,
-    byte_set,
-    concatenation,
-    literal,
-    union,
-)
+from pcgcd.automata.expressions import Expression, byte_set, concatenation, literal, union
 from pcgcd.automata.expressions.utf8 import (
     MAX_CODE_POINT,
     Ranges,
@@ -33,6 +27,7 @@ __all__ = [
     "PYTHON",
     "Notation",
     "hexadecimal",
+    "numerals",
     "spell_set",
     "spell_text",
 ]
@@ -42,15 +37,10 @@ ALL_CHARACTERS: Ranges = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 
 @dataclass(frozen=True)
 class Notation:
-    """A way to write strings.
-
-    Attributes:
-        quote: What stands around them.
-        is_json: Whether they are JSON's, where characters beyond 16 bits are surrogate pairs.
-    """
+    """A way to write strings."""
 
     quote: str
-    is_json: bool
+    is_json: bool  # where characters beyond 16 bits are surrogate pairs
 
     @property
     def short(self) -> dict[int, str]:
@@ -80,10 +70,11 @@ def spell_set(ranges: Ranges, notation: Notation = JSON) -> Expression:
     options += [_escaped(a, b) for a, b in intersect_ranges(ranges, narrow)]
     astral = intersect_ranges(ranges, ((0x10000, MAX_CODE_POINT),))
     if notation.is_json:
-        options += _surrogate_pairs(astral)
+        pair = [_surrogate(0xD800), _surrogate(0xDC00)]
+        options += [numerals(a - 0x10000, b - 0x10000, 0x400, pair) for a, b in astral]
     else:
         options += [literal("\\U") + hexadecimal(a, b, 8) for a, b in astral]
-    return union(*(option for option in options if option != NOTHING))
+    return union(*options)
 
 
 def spell_text(text: str, notation: Notation = JSON) -> Expression:
@@ -91,56 +82,48 @@ def spell_text(text: str, notation: Notation = JSON) -> Expression:
     return concatenation(*(spell_set(((ord(c), ord(c)),), notation) for c in text))
 
 
-def hexadecimal(first: int, last: int, width: int) -> Expression:
-    """The numbers between two in ``width`` hexadecimal digits of either case."""
-    if width == 0:
-        return literal("")
-    unit = 16 ** (width - 1)
-    high, low = divmod(first, unit)
-    top, bottom = divmod(last, unit)
+def numerals(
+    first: int, last: int, base: int, digits: Sequence[Callable[[int, int], Expression]]
+) -> Expression:
+    """The numbers between two, with a fixed number of digits.
+
+    Args:
+        first: The least number.
+        last: The largest.
+        base: How many values a digit has.
+        digits: For each digit, how it is written if it lies between two values.
+    """
+    if (first, last) == (0, base ** len(digits) - 1):
+        return concatenation(*(spell(0, base - 1) for spell in digits))
+    spell, rest = digits[0], digits[1:]
+    unit = base ** len(rest)
+    (high, low), (top, bottom) = divmod(first, unit), divmod(last, unit)
     if high == top:
-        return concatenation(_digits(high, high), hexadecimal(low, bottom, width - 1))
+        return spell(high, high) + numerals(low, bottom, base, rest)
     options = []
     if low:
-        options.append(concatenation(_digits(high, high), hexadecimal(low, unit - 1, width - 1)))
+        options.append(spell(high, high) + numerals(low, unit - 1, base, rest))
         high += 1
     if bottom != unit - 1:
-        options.append(concatenation(_digits(top, top), hexadecimal(0, bottom, width - 1)))
+        options.append(spell(top, top) + numerals(0, bottom, base, rest))
         top -= 1
     if high <= top:
-        options.append(concatenation(_digits(high, top), hexadecimal(0, unit - 1, width - 1)))
+        options.append(spell(high, top) + numerals(0, unit - 1, base, rest))
     return union(*options)
 
 
-def _digits(first: int, last: int) -> Expression:
-    digits = "".join(f"{d:x}{d:X}" for d in range(first, last + 1))
-    return byte_set(digits.encode())
+def hexadecimal(first: int, last: int, width: int) -> Expression:
+    """The numbers between two in ``width`` hexadecimal digits of either case."""
+    return numerals(first, last, 16, [_hexadecimal_digit] * width)
+
+
+def _hexadecimal_digit(first: int, last: int) -> Expression:
+    return byte_set("".join(f"{d:x}{d:X}" for d in range(first, last + 1)).encode())
 
 
 def _escaped(first: int, last: int) -> Expression:
-    return concatenation(literal("\\u"), hexadecimal(first, last, 4))
+    return literal("\\u") + hexadecimal(first, last, 4)
 
 
-def _surrogate_pairs(ranges: Ranges) -> list[Expression]:
-    options = []
-    for first, last in ranges:
-        high, low = divmod(first - 0x10000, 0x400)
-        top, bottom = divmod(last - 0x10000, 0x400)
-        if high == top:
-            options.append(_pair(high, high, low, bottom))
-            continue
-        if low:
-            options.append(_pair(high, high, low, 0x3FF))
-            high += 1
-        if bottom != 0x3FF:
-            options.append(_pair(top, top, 0, bottom))
-            top -= 1
-        if high <= top:
-            options.append(_pair(high, top, 0, 0x3FF))
-    return options
-
-
-def _pair(high: int, top: int, low: int, bottom: int) -> Expression:
-    return concatenation(
-        _escaped(0xD800 + high, 0xD800 + top), _escaped(0xDC00 + low, 0xDC00 + bottom)
-    )
+def _surrogate(start: int) -> Callable[[int, int], Expression]:
+    return lambda first, last: _escaped(start + first, start + last)

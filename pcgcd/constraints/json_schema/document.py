@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from pcgcd.constraints.json_schema.plain import check_plain
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 __all__ = ["Document", "Place"]
 
 _DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples", "example"})
+_MAX_NESTING = 200
+_MAX_VALUES = 300_000
+_MAX_BITS = 4096
 
 
+@dataclass(frozen=True, eq=False)
 class Place:
-    """A sub-schema, by its JSON pointer. Places of one document are compared by identity.
+    """A sub-schema, by its JSON pointer. Places of one document are compared by identity."""
 
-    Attributes:
-        schema: What stands there.
-        pointer: Where, as ``#/properties/a``.
-        base: The address that references there are relative to.
-    """
-
-    __slots__ = ("base", "pointer", "schema")
-
-    def __init__(self, schema: Any, pointer: str, base: str) -> None:
-        self.schema = schema
-        self.pointer = pointer
-        self.base = base
-
-    def __repr__(self) -> str:
-        return f"Place({self.pointer})"
+    schema: Any = field(repr=False)
+    pointer: str  # such as #/properties/a
+    base: str  # the address that references there are relative to
 
     def invalid(self, keyword: str, expected: str) -> InvalidParameterError:
         """The error of a keyword that is not what the specification asks for."""
@@ -56,12 +48,11 @@ class Document:
     """A whole schema and the names inside it."""
 
     def __init__(self, root: Any) -> None:
-        """Index the identifiers and anchors of a schema."""
         if not isinstance(root, dict | bool):
             raise InvalidParameterError(
                 f"a JSON schema is an object or a boolean, but {type(root).__name__} was given"
             )
-        check_plain(root)
+        _check_plain(root)
         self._places: dict[str, Place] = {}
         self._resources: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
@@ -71,7 +62,7 @@ class Document:
         self.root = self._place("#", root, _base(root, ""))
         self._resources[self.root.base] = "#"
         self._resources.setdefault("", "#")
-        self._index(root)
+        self._index()
 
     @property
     def draft(self) -> int:
@@ -113,54 +104,42 @@ class Document:
             )
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
-            anchor = self._anchors.get((address, fragment), self._anchors.get(("", fragment)))
-            if anchor is None:
-                raise self._unknown(place, keyword, reference)
-            return self._walk(anchor, "", place, keyword)
-        if start != "#" and not self._exists(start, fragment):
-            start = "#"
-        return self._walk(start, fragment, place, keyword)
+            pointers = [self._anchors.get((address, fragment)), self._anchors.get(("", fragment))]
+        else:
+            pointers = [start + fragment, "#" + fragment]
+        found = next((at for pointer in pointers if pointer and (at := self._find(pointer))), None)
+        if found is None:
+            raise InvalidParameterError(
+                f"the schema is broken at {place.at(keyword)}: {reference[:200]!r} refers to "
+                f"nothing in the schema; define it, for instance under '$defs'"
+            )
+        return found
 
     # -- inside -------------------------------------------------------------------------------
 
     def _place(self, pointer: str, schema: Any, base: str) -> Place:
         return self._places.setdefault(pointer, Place(schema, pointer, base))
 
-    def _unknown(self, place: Place, keyword: str, reference: str) -> InvalidParameterError:
-        return InvalidParameterError(
-            f"the schema is broken at {place.at(keyword)}: {reference[:200]!r} refers to nothing "
-            f"in the schema; define it, for instance under '$defs'"
-        )
-
-    def _exists(self, start: str, fragment: str) -> bool:
-        value: Any = self.root.schema
-        for token in [*start.split("/")[1:], *fragment.split("/")[1:]]:
-            value = _step(value, _unescape(token))
-            if value is None:
-                return False
-        return True
-
-    def _walk(self, start: str, fragment: str, origin: Place, keyword: str) -> Place:
-        pointer, value, base = "#", self.root.schema, self.root.base
-        for token in [*start.split("/")[1:], *fragment.split("/")[1:]]:
-            value = _step(value, _unescape(token))
-            pointer += "/" + token
-            if value is None:
-                raise self._unknown(origin, keyword, origin.schema[keyword])
+    def _find(self, pointer: str) -> Place | None:
+        """The place at a pointer, if a schema stands there."""
+        value, base = self.root.schema, self.root.base
+        for token in pointer.split("/")[1:]:
+            value = _step(value, token.replace("~1", "/").replace("~0", "~"))
             base = _base(value, base)
-        if not isinstance(value, dict | bool):
-            raise self._unknown(origin, keyword, origin.schema[keyword])
-        return self._place(pointer, value, base)
+        return self._place(pointer, value, base) if isinstance(value, dict | bool) else None
 
-    def _index(self, root: Any) -> None:
+    def _index(self) -> None:
         """Find all names, without recursion."""
-        stack: list[tuple[Any, str, str]] = [(root, "#", self.root.base)]
+        stack: list[tuple[Any, str, str]] = [(self.root.schema, "#", self.root.base)]
         while stack:
             value, pointer, base = stack.pop()
+            items: Any = enumerate(value) if isinstance(value, list) else ()
             if isinstance(value, dict):
                 base = self._name(value, pointer, base)
-            for token, item in _items(value):
-                if isinstance(item, dict | list):
+                items = value.items()
+            for token, item in items:
+                schemas = isinstance(item, list) and token not in _DATA_KEYWORDS
+                if schemas or isinstance(item, dict):
                     stack.append((item, f"{pointer}/{_escape(str(token))}", base))
 
     def _name(self, schema: dict[str, Any], pointer: str, base: str) -> str:
@@ -189,19 +168,6 @@ def _shown(value: Any) -> str:
         return repr(value)[:100]
     except (ValueError, RecursionError):
         return f"a large {type(value).__name__}"
-
-
-def _items(value: Any) -> Iterator[tuple[str | int, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise InvalidParameterError(
-                    f"the keys of a JSON schema are strings, but {key!r} was found"
-                )
-            if key not in _DATA_KEYWORDS or isinstance(item, dict):
-                yield key, item
-    elif isinstance(value, list):
-        yield from enumerate(value)
 
 
 def _base(schema: Any, base: str) -> str:
@@ -234,5 +200,41 @@ def _escape(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1")
 
 
-def _unescape(token: str) -> str:
-    return token.replace("~1", "/").replace("~0", "~")
+def _check_plain(root: Any) -> None:
+    """Refuse what JSON cannot write, and what is too deep or too large; without recursion."""
+    stack: list[tuple[Any, str, int]] = [(root, "#", 0)]
+    count = 0
+    while stack:
+        value, pointer, depth = stack.pop()
+        count += 1
+        if depth > _MAX_NESTING or count > _MAX_VALUES:
+            raise UnsupportedConstraintError(
+                f"the schema is nested deeper than {_MAX_NESTING} or has more than "
+                f"{_MAX_VALUES:,} values, at {pointer[:200]}; make it smaller, for instance "
+                f"by '$ref'"
+            )
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise _not_json(f"the name {key!r:.80}", pointer)
+                stack.append((item, f"{pointer}/{key[:80]}", depth + 1))
+        elif isinstance(value, list):
+            stack.extend((item, f"{pointer}/{i}", depth + 1) for i, item in enumerate(value))
+        elif isinstance(value, int):
+            if value.bit_length() > _MAX_BITS:
+                raise UnsupportedConstraintError(
+                    f"the number at {pointer[:200]} has more than {_MAX_BITS} bits; give a "
+                    f"smaller one"
+                )
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise _not_json(str(value), pointer)
+        elif value is not None and not isinstance(value, str):
+            raise _not_json(f"a {type(value).__name__}", pointer)
+
+
+def _not_json(what: str, pointer: str) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"the schema is not JSON at {pointer[:200]}: expected objects with names that are strings, "
+        f"arrays (lists), strings, finite numbers, booleans or null (None), but found {what}"
+    )

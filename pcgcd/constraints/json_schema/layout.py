@@ -15,48 +15,31 @@ from pcgcd.automata.expressions import (
     option,
     repeat,
     star,
-    union,
 )
-from pcgcd.errors import InvalidParameterError
+from pcgcd.basics.choices import check_one_of
 
 __all__ = ["Layout", "in_order", "listing", "make_layout"]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Marks as expressions.
-
-    Attributes:
-        comma: Between items.
-        colon: Between a name and its value.
-        inside: After an opening and before a closing bracket.
-        outside: Around the whole text.
-    """
+    """Marks as expressions."""
 
     comma: Expression
     colon: Expression
-    inside: Expression
-    outside: Expression
+    spaces: Expression  # inside of brackets and around the whole text
 
     def bracketed(self, opening: str, body: Expression, closing: str) -> Expression:
         """A body in brackets."""
-        return concatenation(literal(opening), self.inside, body, self.inside, literal(closing))
+        return literal(opening) + self.spaces + body + self.spaces + literal(closing)
 
 
 def make_layout(whitespace: str) -> Layout:
     """The marks for a convention: ``"compact"``, ``"bounded"`` or ``"free"``."""
-    if whitespace == "compact":
-        return Layout(literal(","), literal(":"), EMPTY_STRING, EMPTY_STRING)
-    if whitespace == "bounded":
-        space = option(literal(" "))
-        return Layout(literal(",") + space, literal(":") + space, EMPTY_STRING, EMPTY_STRING)
-    if whitespace == "free":
-        spaces = star(byte_set(b" \t\n\r"))
-        comma = concatenation(spaces, literal(","), spaces)
-        return Layout(comma, concatenation(spaces, literal(":"), spaces), spaces, spaces)
-    raise InvalidParameterError(
-        f"whitespace must be 'compact', 'bounded' or 'free', but {whitespace!r} was given"
-    )
+    check_one_of("whitespace", whitespace, "compact", "bounded", "free")
+    spaces = star(byte_set(b" \t\n\r")) if whitespace == "free" else EMPTY_STRING
+    after = option(literal(" ")) if whitespace == "bounded" else spaces
+    return Layout(spaces + literal(",") + after, spaces + literal(":") + after, spaces)
 
 
 def listing(
@@ -67,9 +50,8 @@ def listing(
         return NOTHING
     if most == 0:
         return EMPTY_STRING
-    more = repeat(concatenation(comma, item), max(0, least - 1), None if most is None else most - 1)
-    items = concatenation(item, more)
-    return items if least else option(items)
+    more = repeat(comma + item, max(0, least - 1), None if most is None else most - 1)
+    return item + more if least else option(item + more)
 
 
 def in_order(
@@ -82,17 +64,11 @@ def in_order(
     that members are copied n log n times and not n * n times.
     """
     first = next((i for i, (_, required) in enumerate(members) if required), None)
-    rest = star(concatenation(comma, tail)) if tail != NOTHING else EMPTY_STRING
     if first is None:
         return option(_some(members, comma, tail))
-    before = [option(concatenation(member, comma)) for member, _ in members[:first]]
-    after = [_preceded(member, required, comma) for member, required in members[first + 1 :]]
-    return concatenation(*before, members[first][0], *after, rest)
-
-
-def _preceded(member: Expression, required: bool, comma: Expression) -> Expression:
-    entry = concatenation(comma, member)
-    return entry if required else option(entry)
+    before = [option(member + comma) for member, _ in members[:first]]
+    after = [repeat(comma + member, int(needed), 1) for member, needed in members[first + 1 :]]
+    return concatenation(*before, members[first][0], *after, star(comma + tail))
 
 
 def _some(
@@ -105,8 +81,6 @@ def _some(
         return members[0][0]
     half = max(1, len(members) // 2) if tail == NOTHING else (len(members) + 1) // 2
     left, right = members[:half], members[half:]
-    rest = star(concatenation(comma, tail)) if tail != NOTHING else EMPTY_STRING
-    follow = [_preceded(member, False, comma) for member, _ in right]
-    return union(
-        concatenation(_some(left, comma, NOTHING), *follow, rest), _some(right, comma, tail)
-    )
+    follow = [option(comma + member) for member, _ in right]
+    first = concatenation(_some(left, comma, NOTHING), *follow, star(comma + tail))
+    return first | _some(right, comma, tail)

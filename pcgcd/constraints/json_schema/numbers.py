@@ -19,7 +19,6 @@ from pcgcd.automata.expressions import (
     Embedded,
     Expression,
     byte_range,
-    concatenation,
     intersection,
     literal,
     option,
@@ -27,22 +26,25 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
+from pcgcd.constraints.json_schema.characters import numerals
 from pcgcd.constraints.json_schema.specs import Bound, NumberSpec
 from pcgcd.errors import UnsupportedConstraintError
 
 __all__ = ["ANY_NUMBER", "integers", "multiples", "number_expression"]
 
-_DIGIT = byte_range(0x30, 0x39)
-_WHOLE = union(literal("0"), concatenation(byte_range(0x31, 0x39), star(_DIGIT)))
+
+def _digit(first: int, last: int) -> Expression:
+    return byte_range(0x30 + first, 0x30 + last)
+
+
+_DIGIT = _digit(0, 9)
+_DIGITS = repeat(_DIGIT, 1)
+_WHOLE = literal("0") | _digit(1, 9) + star(_DIGIT)
 _SIGN = option(literal("-"))
-_FRACTION = concatenation(literal("."), repeat(_DIGIT, 1))
-_EXPONENT = concatenation(
-    union(literal("e"), literal("E")),
-    option(union(literal("+"), literal("-"))),
-    repeat(_DIGIT, 1),
-)
-_DECIMAL = concatenation(_WHOLE, option(_FRACTION))
-ANY_NUMBER = concatenation(_SIGN, _DECIMAL, option(_EXPONENT))
+_FRACTION = literal(".") + _DIGITS
+_E = literal("e") | literal("E")
+_DECIMAL = _WHOLE + option(_FRACTION)
+ANY_NUMBER = _SIGN + _DECIMAL + option(_E + option(literal("+") | literal("-")) + _DIGITS)
 
 _MAX_MODULUS = 20_000
 _MAX_DIGITS = 330
@@ -53,12 +55,7 @@ _TINY = Fraction(1, 10**20)
 
 
 def number_expression(spec: NumberSpec, whole_floats: bool = True) -> Expression:
-    """All numbers of a specification.
-
-    Args:
-        spec: The specification.
-        whole_floats: Whether 1.0 is a whole number; in draft 4 it is not.
-    """
+    """All numbers of a specification; up to draft 4, 1.0 is not a whole number."""
     floats = whole_floats or not spec.integer
     if spec.values is not None:
         return union(*(_spelled(value, floats) for value in spec.values))
@@ -100,14 +97,11 @@ def _integers_of(spec: NumberSpec, floats: bool) -> Expression:
     if spec.multiple is not None and spec.multiple.numerator != 1:
         parts.append(multiples(Fraction(spec.multiple.numerator), True))
     plain = intersection(*parts)
+    exact = low is not None and high is not None and low >= -(2**53) and high <= 2**53
     # A large float may be another number than was written, which matters for multiples only.
-    if not floats or (len(parts) > 1 and not _exact(low, high)):
+    if not floats or (len(parts) > 1 and not exact):
         return plain
-    return concatenation(plain, option(literal(".0")))
-
-
-def _exact(low: int | None, high: int | None) -> bool:
-    return low is not None and high is not None and low >= -(2**53) and high <= 2**53
+    return plain + option(literal(".0"))
 
 
 def integers(low: int | None, high: int | None) -> Expression:
@@ -123,7 +117,7 @@ def integers(low: int | None, high: int | None) -> Expression:
         return positive
     top = None if low is None else -low
     negative = _naturals(max(1, -high if high is not None else 1), top)
-    return union(positive, concatenation(literal("-"), negative))
+    return positive | literal("-") + negative
 
 
 def _naturals(low: int, high: int | None) -> Expression:
@@ -141,39 +135,12 @@ def _naturals(low: int, high: int | None) -> Expression:
         )
     last = first if high is None else len(str(high))
     for size in range(first, last + 1):
-        least = str(low) if size == first else "1" + "0" * (size - 1)
-        most = str(high) if high is not None and size == last else "9" * size
-        options.append(_same_length(least, most))
+        least, most = max(low, 10 ** (size - 1)), 10**size - 1
+        most = most if high is None else min(high, most)
+        options.append(numerals(least, most, 10, [_digit] * size))
     if high is None:
-        options.append(concatenation(byte_range(0x31, 0x39), repeat(_DIGIT, first)))
+        options.append(_digit(1, 9) + repeat(_DIGIT, first))
     return union(*options)
-
-
-def _digit(first: str, last: str) -> Expression:
-    return byte_range(ord(first), ord(last)) if first <= last else NOTHING
-
-
-def _next(digit: str, step: int) -> str:
-    return chr(ord(digit) + step)
-
-
-def _same_length(low: str, high: str) -> Expression:
-    """Digit strings of one length between two."""
-    if low == "0" * len(low) and high == "9" * len(high):
-        return repeat(_DIGIT, len(low), len(low))
-    if low[0] == high[0]:
-        return concatenation(literal(low[0]), _same_length(low[1:], high[1:]))
-    size = len(low) - 1
-    zeros, nines = "0" * size, "9" * size
-    first, last = low[0], high[0]
-    options = []
-    if low[1:] != zeros:
-        options.append(concatenation(literal(first), _same_length(low[1:], nines)))
-        first = _next(first, 1)
-    if high[1:] != nines:
-        options.append(concatenation(literal(last), _same_length(zeros, high[1:])))
-        last = _next(last, -1)
-    return union(*options, concatenation(_digit(first, last), repeat(_DIGIT, size, size)))
 
 
 # -- numbers with decimals ----------------------------------------------------------------------
@@ -182,14 +149,14 @@ def _same_length(low: str, high: str) -> Expression:
 def _between(lower: Bound | None, upper: Bound | None) -> Expression:
     low = _inclusive(lower, +1) if lower else None
     high = _inclusive(upper, -1) if upper else None
-    options = []
+    zero = Fraction(0)
+    result = NOTHING
     if high is None or high >= 0:
-        options.append(_magnitudes(max(low or Fraction(0), Fraction(0)), high))
+        result |= _magnitudes(max(low or zero, zero), high)
     if low is None or low <= 0:
-        least = max(-high if high is not None else Fraction(0), Fraction(0))
-        negative = _magnitudes(least, None if low is None else -low)
-        options.append(concatenation(literal("-"), negative))
-    return union(*options)
+        least = zero if high is None else max(-high, zero)
+        result |= literal("-") + _magnitudes(least, None if low is None else -low)
+    return result
 
 
 def _inclusive(bound: Bound, direction: int) -> Fraction:
@@ -203,11 +170,12 @@ def _inclusive(bound: Bound, direction: int) -> Fraction:
 
 def _magnitudes(low: Fraction, high: Fraction | None) -> Expression:
     """The numbers between two that are not negative."""
-    parts = [_plain_from(low)] if low > 0 else []
+    plain = _DECIMAL
+    if low > 0:
+        plain &= _plain_from(low)
     if high is not None:
-        parts.append(_plain_to(high))
-    plain = intersection(_DECIMAL, *parts)
-    return union(plain, _scientific(Fraction(10) ** _LOWEST if low == _TINY else low, high))
+        plain &= _plain_to(high)
+    return plain | _scientific(Fraction(10) ** _LOWEST if low == _TINY else low, high)
 
 
 def _digits_of(value: Fraction) -> tuple[str, str]:
@@ -215,118 +183,96 @@ def _digits_of(value: Fraction) -> tuple[str, str]:
     whole, rest = divmod(value, 1)
     decimals = ""
     while rest and len(decimals) < _MAX_DIGITS:
-        rest *= 10
-        digit, rest = divmod(rest, 1)
+        digit, rest = divmod(rest * 10, 1)
         decimals += str(digit)
     return str(whole), decimals
 
 
 def _plain_from(low: Fraction) -> Expression:
     whole, decimals = _digits_of(low)
-    more = concatenation(_naturals(int(whole) + 1, None), option(_FRACTION))
+    more = _naturals(int(whole) + 1, None) + option(_FRACTION)
     if not decimals:
-        return union(more, concatenation(literal(whole), option(_FRACTION)))
-    return union(more, concatenation(literal(f"{whole}."), _at_least(decimals)))
+        return more | literal(whole) + option(_FRACTION)
+    return more | literal(f"{whole}.") + _at_least(decimals)
 
 
 def _plain_to(high: Fraction) -> Expression:
     whole, decimals = _digits_of(high)
-    zeros = repeat(literal("0"), 1)
-    end = _at_most(decimals) if decimals else zeros
-    options = [concatenation(literal(whole), option(concatenation(literal("."), end)))]
-    if int(whole) > 0:
-        options.append(concatenation(_naturals(0, int(whole) - 1), option(_FRACTION)))
-    return union(*options)
+    exact = literal(whole) + option(literal(".") + _at_most(decimals))
+    if int(whole) == 0:
+        return exact
+    return exact | _naturals(0, int(whole) - 1) + option(_FRACTION)
 
 
 def _at_least(decimals: str) -> Expression:
     """Decimals that are not less than the given ones, which do not end in zero."""
     if not decimals:
         return star(_DIGIT)
-    return union(
-        concatenation(_digit(_next(decimals[0], 1), "9"), star(_DIGIT)),
-        concatenation(literal(decimals[0]), _at_least(decimals[1:])),
-    )
+    more = _digit(int(decimals[0]) + 1, 9) + star(_DIGIT)
+    return more | literal(decimals[0]) + _at_least(decimals[1:])
 
 
 def _at_most(decimals: str) -> Expression:
     """One or more decimals that are not more than the given ones."""
     if not decimals:
         return repeat(literal("0"), 1)
-    rest = option(_at_most(decimals[1:]))
-    return union(
-        concatenation(_digit("0", _next(decimals[0], -1)), star(_DIGIT)),
-        concatenation(literal(decimals[0]), rest),
-    )
+    less = _digit(0, int(decimals[0]) - 1) + star(_DIGIT)
+    return less | literal(decimals[0]) + option(_at_most(decimals[1:]))
 
 
 def _scientific(low: Fraction, high: Fraction | None) -> Expression:
     """Normalised: one digit that is not zero, decimals, an exponent."""
-    parts = []
+    if high == 0:
+        return NOTHING
+    parts = [_ANY_MANTISSA + _exponents(_LOWEST, _HIGHEST)]
     if low > 0:
-        digits, exponent = _normal(low)
-        exact = _mantissa(_at_least(digits[1:]), digits[0], above=True)
-        parts.append(_with_exponents(exact, exponent, exponent + 1, _HIGHEST))
+        first, decimals, exponent = _normal(low)
+        tail = literal(".") + (_at_least(decimals) & _DIGITS)
+        # Without decimals the number is the digit itself, which is seldom at least the bound.
+        exact = literal(str(first)) + (tail if decimals else option(tail))
+        above = _digit(first + 1, 9) + option(_FRACTION) | exact
+        more = _ANY_MANTISSA + _exponents(exponent + 1, _HIGHEST)
+        parts.append(above + _exponents(exponent, exponent) | more)
     if high is not None:
-        if high == 0:
-            return NOTHING
-        digits, exponent = _normal(high)
-        exact = _mantissa(_at_most(digits[1:]), digits[0], above=False)
-        parts.append(_with_exponents(exact, exponent, _LOWEST, exponent - 1))
-    if not parts:
-        return _with_exponents(NOTHING, 0, _LOWEST, _HIGHEST)
-    return intersection(*parts)
+        first, decimals, exponent = _normal(high)
+        exact = literal(str(first)) + option(literal(".") + _at_most(decimals))
+        below = _digit(1, first - 1) + option(_FRACTION) | exact
+        less = _ANY_MANTISSA + _exponents(_LOWEST, exponent - 1)
+        parts.append(below + _exponents(exponent, exponent) | less)
+    return intersection(*(parts[1:] or parts))
 
 
-def _normal(value: Fraction) -> tuple[str, int]:
+def _normal(value: Fraction) -> tuple[int, str, int]:
+    """The first digit, the decimals after it, and the exponent."""
     whole, decimals = _digits_of(value)
     digits = (whole + decimals).lstrip("0")
-    exponent = len(whole) - 1 if whole != "0" else -(len(decimals) - len(digits)) - 1
-    return digits.rstrip("0"), exponent
+    exponent = len(whole) - 1 if whole != "0" else len(digits) - len(decimals) - 1
+    return int(digits[0]), digits[1:].rstrip("0"), exponent
 
 
-def _mantissa(decimals: Expression, first: str, above: bool) -> Expression:
-    """One digit and decimals, compared with a given digit and compared decimals."""
-    other = _digit(_next(first, 1), "9") if above else _digit("1", _next(first, -1))
-    # Without decimals the number is the digit itself, which is at most, seldom at least, the bound.
-    tail: Expression = concatenation(literal("."), intersection(decimals, repeat(_DIGIT, 1)))
-    bare = decimals == star(_DIGIT) or not above
-    return union(
-        concatenation(other, option(_FRACTION)),
-        concatenation(literal(first), option(tail) if bare else tail),
-    )
-
-
-def _with_exponents(exact: Expression, exponent: int, low: int, high: int) -> Expression:
-    """Mantissas at one exponent, any at the exponents between two."""
-    any_mantissa = concatenation(_digit("1", "9"), option(_FRACTION))
-    return union(
-        concatenation(exact, _exponents(exponent, exponent)),
-        concatenation(any_mantissa, _exponents(low, high)),
-    )
+_ANY_MANTISSA = _digit(1, 9) + option(_FRACTION)
 
 
 def _exponents(low: int, high: int) -> Expression:
     low, high = max(low, _LOWEST), min(high, _HIGHEST)
     if low > high:
         return NOTHING
-    zero = option(literal("0"))
-    options = []
+    zero, signed = option(literal("0")), NOTHING
     if high >= 0:
-        options.append(concatenation(option(literal("+")), zero, _naturals(max(low, 0), high)))
+        signed |= option(literal("+")) + zero + _naturals(max(low, 0), high)
     if low <= 0:
-        options.append(concatenation(literal("-"), zero, _naturals(max(-high, 0), -low)))
-    return concatenation(union(literal("e"), literal("E")), union(*options))
+        signed |= literal("-") + zero + _naturals(max(-high, 0), -low)
+    return _E + signed
 
 
 # Not whole after it was read as a float: few digits, and one of them not zero.
-_BROKEN = concatenation(
-    _SIGN,
-    intersection(_WHOLE, repeat(_DIGIT, 1, 9)),
-    literal("."),
-    repeat(literal("0"), 0, 5),
-    byte_range(0x31, 0x39),
-    star(_DIGIT),
+_BROKEN = (
+    _SIGN
+    + (_WHOLE & repeat(_DIGIT, 1, 9))
+    + literal(".")
+    + repeat(literal("0"), 0, 5)
+    + _digit(1, 9)
+    + star(_DIGIT)
 )
 
 
@@ -369,9 +315,8 @@ def multiples(step: Fraction, positive: bool) -> Expression:
     # With more than 15 digits, a decimal may become another number when it is read as a float.
     decimals = max(5, scale)
     head = repeat(_DIGIT, 1, max(1, 15 - decimals))
-    few = concatenation(_SIGN, head, literal("."), repeat(_DIGIT, 1, decimals))
-    whole = concatenation(_SIGN, repeat(_DIGIT, 1))
-    return intersection(Embedded(automaton), union(whole, few))
+    few = head + literal(".") + repeat(_DIGIT, 1, decimals)
+    return Embedded(automaton) & (_SIGN + _DIGITS | _SIGN + few)
 
 
 # Which part of a number was read last, how many decimals, and the remainder of the digits.

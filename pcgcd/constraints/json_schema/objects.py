@@ -9,6 +9,7 @@ equal names counts) keeps it.
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from pcgcd.automata.expressions import (
@@ -17,16 +18,14 @@ from pcgcd.automata.expressions import (
     Expression,
     Member,
     any_order,
-    concatenation,
     intersection,
-    repeat,
     star,
     union,
 )
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, among, both
 from pcgcd.constraints.json_schema.layout import in_order, listing
 from pcgcd.constraints.json_schema.patterns import finds
-from pcgcd.constraints.json_schema.specs import ObjectSpec, Rule, StringSpec, Witness
+from pcgcd.constraints.json_schema.specs import ObjectSpec, Rule, StringSpec, Witness, meet_all
 from pcgcd.constraints.json_schema.strings import string_literal
 from pcgcd.errors import UnsupportedConstraintError
 
@@ -48,17 +47,11 @@ class Group(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The properties of an object.
+    """The properties of an object."""
 
-    Attributes:
-        named: The mentioned names, the condition on the value, whether it must be there.
-        groups: All other names.
-        witnesses: Names and conditions of which the last property must satisfy all.
-    """
-
-    named: tuple[tuple[str, Formula, bool], ...]
-    groups: tuple[Group, ...]
-    witnesses: tuple[Witness, ...]
+    named: tuple[tuple[str, Formula, bool], ...]  # the condition on the value, and if it is needed
+    groups: tuple[Group, ...]  # all other names
+    witnesses: tuple[Witness, ...]  # of which the last property must satisfy all
 
 
 def object_parts(builder: Builder, spec: ObjectSpec, order: tuple[str, ...]) -> list[Parts]:
@@ -68,10 +61,7 @@ def object_parts(builder: Builder, spec: ObjectSpec, order: tuple[str, ...]) -> 
     for witness in spec.witnesses:
         names = [name for name in spec.names if _may_be(builder, witness, name)]
         choices.append([*((name, witness) for name in names), (None, witness)])
-    total = 1
-    for choice in choices:
-        total *= len(choice)
-    if total > _MAX_CHOICES:
+    if prod(map(len, choices)) > _MAX_CHOICES:
         raise UnsupportedConstraintError(
             f"negated conditions on properties allow more than {_MAX_CHOICES} combinations; name "
             f"fewer properties under 'not', 'if' or 'oneOf'"
@@ -130,9 +120,8 @@ def _groups(builder: Builder, spec: ObjectSpec) -> list[Group]:
         if not builder.reader.possible(formula):
             continue
         mask = StringSpec(excluded=names, patterns=tuple(zip(patterns, found, strict=True)))
-        keys = tuple(met for base in bases if (met := base.meet(mask)) is not None)
-        if keys:
-            result.append(Group(keys, formula))
+        if keys := meet_all(bases, [mask]):
+            result.append(Group(tuple(keys), formula))
     return result
 
 
@@ -157,7 +146,7 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     named = []
     for name, formula, required in parts.named:
         key = string_literal(name, builder.style.notations)
-        entry = concatenation(key, layout.colon, builder.value(formula, depth))
+        entry = key + layout.colon + builder.value(formula, depth)
         if entry != NOTHING or required:
             named.append((entry, required))
     free = union(*(_entry(builder, group, depth, bool(named)) for group in parts.groups))
@@ -165,17 +154,12 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     if parts.witnesses and last == NOTHING:
         return NOTHING
     if builder.style.order == "any":
-        body = _any_order(builder, spec, named, free, last)
-    elif parts.witnesses:
-        body = _before(in_order(named, layout.comma, free), layout.comma, last)
+        body = _any_order(layout.comma, named, free, bounded=free == last == NOTHING)
     else:
         body = in_order(named, layout.comma, free)
+    if parts.witnesses:
+        body = last | (body & ~EMPTY_STRING) + layout.comma + last
     return _counted(builder, spec, body, named, free, last)
-
-
-def _before(body: Expression, comma: Expression, last: Expression) -> Expression:
-    nonempty = intersection(body, ~EMPTY_STRING)
-    return union(last, concatenation(nonempty, comma, last))
 
 
 def _entry(builder: Builder, group: Group, depth: int, beside: bool) -> Expression:
@@ -185,7 +169,7 @@ def _entry(builder: Builder, group: Group, depth: int, beside: bool) -> Expressi
         value = builder.anything(builder.style.free_depth)
     else:
         value = builder.value(group.formula, depth)
-    return concatenation(keys, builder.style.layout.colon, value)
+    return keys + builder.style.layout.colon + value
 
 
 def _last(builder: Builder, parts: Parts, depth: int) -> Expression:
@@ -198,9 +182,7 @@ def _last(builder: Builder, parts: Parts, depth: int) -> Expression:
             if witness.pattern is not None:
                 patterns.append((witness.pattern, True))
             mask = StringSpec(excluded=frozenset(witness.no_names), patterns=tuple(patterns))
-            masks = [mask.meet(key) for key in builder.reader.options(witness.key, "string")]
-            met = (key.meet(m) for key in keys for m in masks if m is not None)
-            keys = [key for key in met if key is not None]
+            keys = meet_all(keys, meet_all([mask], builder.reader.options(witness.key, "string")))
             formula = both((formula, witness.value))
         if keys and builder.reader.possible(formula):
             options.append(_entry(builder, Group(tuple(keys), formula), depth, True))
@@ -221,56 +203,41 @@ def _counted(
     entries = union(*(entry for entry, _ in named), free, last)
     comma = builder.style.layout.comma
     if spec.most is not None and not (bounded and spec.most >= len(named)):
-        limit = builder.item_limit(entries)
-        body = intersection(body, listing(entries, comma, 0, min(spec.most, limit)))
+        body &= listing(entries, comma, 0, min(spec.most, builder.item_limit(entries)))
     if spec.least <= required:
         return body
     if spec.least == 1:
-        return intersection(body, ~EMPTY_STRING)
+        return body & ~EMPTY_STRING
     if spec.least > len(named) + (not bounded):
         raise UnsupportedConstraintError(
             f"at least {spec.least} properties are asked for, but only {len(named)} have names, "
             f"and an automaton cannot tell whether other names differ"
         )
     alone = union(*(entry for entry, _ in named))
+    tail = free | last
     if builder.style.order == "any":
-        tail = union(free, last)
-        others = star(concatenation(tail, comma)) if tail != NOTHING else EMPTY_STRING
-        step = concatenation(others, alone)
-        many = concatenation(step, repeat(concatenation(comma, step), spec.least - 1))
-        end = star(concatenation(comma, entries))
-        return intersection(body, concatenation(many, end))
-    tail = union(free, last)
-    after = star(concatenation(comma, tail)) if tail != NOTHING else EMPTY_STRING
-    enough = concatenation(listing(alone, comma, spec.least), after)
-    if tail != NOTHING:
-        almost = concatenation(listing(alone, comma, spec.least - 1), comma, tail, after)
-        enough = union(enough, almost)
-    return intersection(body, enough)
+        many = listing(star(tail + comma) + alone, comma, spec.least)
+        return body & many + star(comma + entries)
+    after = star(comma + tail)
+    almost = listing(alone, comma, spec.least - 1) + comma + tail + after
+    return body & (listing(alone, comma, spec.least) + after | almost)
 
 
 def _any_order(
-    builder: Builder,
-    spec: ObjectSpec,
-    named: list[tuple[Expression, bool]],
-    free: Expression,
-    last: Expression,
+    comma: Expression, named: list[tuple[Expression, bool]], free: Expression, bounded: bool
 ) -> Expression:
     """Properties in any order: each name at most once, and required ones once."""
-    comma = builder.style.layout.comma
     if len(named) > _MAX_ANY_ORDER:
         raise UnsupportedConstraintError(
             f"an object with {len(named)} named properties has too many orders; at most "
             f"{_MAX_ANY_ORDER} can be in any order, use order='schema'"
         )
-    if free == NOTHING and last == NOTHING:
+    if bounded:
         members = [Member(entry, required) for entry, required in named]
         return any_order(members, comma, 0, None)
     parts = []
     for i, (entry, required) in enumerate(named):
         others = union(free, *(other for j, (other, _) in enumerate(named) if j != i))
-        before, after = star(concatenation(others, comma)), star(concatenation(comma, others))
-        once = concatenation(before, entry, after)
-        parts.append(once if required else union(once, listing(others, comma)))
-    body = intersection(*parts) if parts else listing(free, comma)
-    return body if last == NOTHING else _before(body, comma, last)
+        once = star(others + comma) + entry + star(comma + others)
+        parts.append(once if required else once | listing(others, comma))
+    return intersection(*parts) if parts else listing(free, comma)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from pcgcd.automata.expressions import Expression, complement, intersection, star
+from pcgcd.automata.expressions import Expression, star
 from pcgcd.constraints.json_schema.characters import ALL_CHARACTERS, JSON, Notation, spell_set
 from pcgcd.constraints.regex.ecma_syntax import parse_ecma
 from pcgcd.constraints.regex.lowering import lower
@@ -17,10 +17,7 @@ __all__ = ["finds", "not_found", "searched"]
 def searched(source: str, wide: bool = False, notation: Notation = JSON) -> Expression:
     """The strings, without quotes, in which a pattern is found somewhere.
 
-    Args:
-        source: The pattern.
-        wide: Take the larger reading of classes on which ECMA-262 and Python disagree.
-        notation: How the strings are written.
+    ``wide`` takes the larger reading of classes on which ECMA-262 and Python disagree.
     """
     return lower(found(parse_ecma(source, wide)), partial(spell_set, notation=notation))
 
@@ -28,8 +25,7 @@ def searched(source: str, wide: bool = False, notation: Notation = JSON) -> Expr
 @lru_cache(maxsize=4096)
 def not_found(source: str, notation: Notation = JSON) -> Expression:
     """The strings, without quotes, in which a pattern is found under no reading."""
-    text = star(spell_set(ALL_CHARACTERS, notation))
-    return intersection(text, complement(searched(source, True, notation)))
+    return star(spell_set(ALL_CHARACTERS, notation)) - searched(source, True, notation)
 
 
 def finds(source: str, text: str, wide: bool = False) -> bool:

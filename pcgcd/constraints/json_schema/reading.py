@@ -7,14 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from pcgcd.constraints.json_schema.container_keywords import (
-    ARRAY_KEYWORDS,
-    OBJECT_KEYWORDS,
-    absent,
-    array_options,
-    names_at,
-    object_options,
-)
 from pcgcd.constraints.json_schema.document import Document, Place
 from pcgcd.constraints.json_schema.formulas import (
     FALSE,
@@ -30,11 +22,12 @@ from pcgcd.constraints.json_schema.formulas import (
     holds,
     negation,
 )
-from pcgcd.constraints.json_schema.scalar_keywords import (
-    NUMBER_KEYWORDS,
-    STRING_KEYWORDS,
-    number_options,
-    string_options,
+from pcgcd.constraints.json_schema.keywords import (
+    OWN_KEYWORDS,
+    Options,
+    absent,
+    names_at,
+    own_options,
 )
 from pcgcd.constraints.json_schema.specs import (
     KINDS,
@@ -60,26 +53,9 @@ _MAX_OPTIONS = 1_000
 # Up to this draft, what stands beside "$ref" says nothing.
 _LAST_LONE_REFERENCE = 7
 _TYPES = (*KINDS, "integer")
-_OWN = {
-    "string": STRING_KEYWORDS,
-    "number": NUMBER_KEYWORDS,
-    "array": ARRAY_KEYWORDS,
-    "object": OBJECT_KEYWORDS,
-}
-_IN_PLACE = (
-    "$ref",
-    "$dynamicRef",
-    "$recursiveRef",
-    "allOf",
-    "not",
-    "anyOf",
-    "oneOf",
-    "if",
-    "dependentSchemas",
-    "dependencies",
-)
-
-Options = list[Any]
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_DEPENDENT = ("dependentSchemas", "dependencies")
+_IN_PLACE = (*_REFERENCES, "allOf", "not", "anyOf", "oneOf", "if", *_DEPENDENT)
 
 
 class _CircleError(UnsupportedConstraintError):
@@ -87,19 +63,12 @@ class _CircleError(UnsupportedConstraintError):
 
 
 class Reader:
-    """Reads a document.
-
-    Attributes:
-        document: The schema.
-        strict: Whether what cannot be honoured is an error, or dropped.
-        dropped: What was dropped so far, keyword and place.
-    """
+    """Reads a document. What cannot be honoured is an error if ``strict``, and dropped if not."""
 
     def __init__(self, document: Document, strict: bool) -> None:
-        """Start with nothing read."""
         self.document = document
         self.strict = strict
-        self.dropped: dict[str, None] = {}
+        self.dropped: dict[str, None] = {}  # keyword and place
         self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
         self._active: dict[tuple[Formula, str], None] = {}
         self._possible: dict[Formula, bool] = {}
@@ -128,7 +97,7 @@ class Reader:
         finally:
             del self._active[key]
         if len(result) > _MAX_OPTIONS:
-            raise self.too_many(formula)
+            raise _too_many(formula)
         self._known[key] = result
         return result
 
@@ -171,14 +140,6 @@ class Reader:
             raise error
         self.dropped[f"{keyword} at {place.at(keyword)}"] = None
 
-    def too_many(self, formula: Formula) -> UnsupportedConstraintError:
-        """The error of a combination with too many alternatives."""
-        place = f" at {formula.place.pointer}" if isinstance(formula, Holds) else ""
-        return UnsupportedConstraintError(
-            f"the combination of sub-schemas{place} has more than {_MAX_OPTIONS:,} alternatives; "
-            f"use fewer 'anyOf', 'oneOf', 'not' or 'if' side by side"
-        )
-
     # -- inside -------------------------------------------------------------------------------
 
     def _try(self, formula: Formula, kind: str) -> bool:
@@ -196,13 +157,11 @@ class Reader:
 
     def _feasible(self, spec: Any) -> bool:
         if isinstance(spec, ObjectSpec):
-            return all(self.possible(spec.on(name)) for name in spec.required) and all(
-                self.possible(both((among([name]), *spec.keys))) for name in spec.required
-            )
+            names = [both((among([name]), *spec.keys)) for name in spec.required]
+            return all(map(self.possible, (*map(spec.on, spec.required), *names)))
         if isinstance(spec, ArraySpec):
-            return all(
-                self.possible(spec.item(i)) for i in range(min(spec.least, len(spec.prefix) + 1))
-            )
+            needed = range(min(spec.least, len(spec.prefix) + 1))
+            return all(self.possible(spec.item(i)) for i in needed)
         return True
 
     def _read(self, formula: Formula, kind: str) -> Iterable[Any]:
@@ -225,10 +184,10 @@ class Reader:
     def _meet(self, first: Iterable[Any], second: Iterable[Any], formula: Formula) -> Options:
         first, second = list(first), list(second)
         if len(first) * len(second) > 50 * _MAX_OPTIONS:
-            raise self.too_many(formula)
+            raise _too_many(formula)
         result = [spec for spec in meet_all(first, second) if self._feasible(spec)]
         if len(result) > _MAX_OPTIONS:
-            raise self.too_many(formula)
+            raise _too_many(formula)
         return result
 
     def _among(self, formula: Among, kind: str) -> Options:
@@ -238,10 +197,9 @@ class Reader:
                 return []
             if kind in ("null", "boolean"):
                 return [ConstantSpec(tuple(values))]
-            if kind == "string":
-                return [StringSpec(values=tuple(values))]
-            if kind == "number":
-                return [NumberSpec(values=tuple(values))]
+            if kind in ("string", "number"):
+                spec = StringSpec if kind == "string" else NumberSpec
+                return [spec(values=tuple(values))]
             return [_equal(value) for value in values]
         if kind in ("null", "boolean"):
             left = tuple(v for v in TOP[kind].values if v not in values)  # type: ignore[union-attr]
@@ -258,7 +216,7 @@ class Reader:
         if isinstance(schema, bool):
             return [TOP[kind]] if schema == positive else []
         result: Options = [TOP[kind]] if positive else []
-        keywords = ("type", "const", "enum", *_OWN.get(kind, ()), *_IN_PLACE)
+        keywords = ("type", "const", "enum", *OWN_KEYWORDS.get(kind, ()), *_IN_PLACE)
         if self.document.draft <= _LAST_LONE_REFERENCE and isinstance(schema.get("$ref"), str):
             keywords = ("$ref",)
         for keyword in keywords:
@@ -277,9 +235,13 @@ class Reader:
         for keyword, of in (("unevaluatedProperties", "object"), ("unevaluatedItems", "array")):
             if keyword in schema and of == kind:
                 result = self._unevaluated(place, keyword, result, positive)
-        if not positive and self.document.uses_unevaluated:
-            return [replace(s, seen=Seen()) if hasattr(s, "seen") else s for s in result]
-        return result
+        return result if positive else self._unseen(result)
+
+    def _unseen(self, options: Options) -> Options:
+        """Under a negation nothing counts as evaluated."""
+        if not self.document.uses_unevaluated:
+            return options
+        return [replace(s, seen=Seen()) if hasattr(s, "seen") else s for s in options]
 
     def _keyword(self, place: Place, keyword: str, kind: str, positive: bool) -> Options:
         if keyword == "type":
@@ -290,15 +252,11 @@ class Reader:
             if not isinstance(place.schema["enum"], list):
                 raise place.invalid(keyword, "a list of values")
             return list(self.options(among(place.schema["enum"], positive), kind))
-        if keyword in STRING_KEYWORDS:
-            return list(string_options(place, keyword, positive))
-        if keyword in NUMBER_KEYWORDS:
-            return list(number_options(place, keyword, positive))
-        if keyword in ARRAY_KEYWORDS:
-            return list(array_options(self.document, place, keyword, positive))
-        if keyword in OBJECT_KEYWORDS:
-            return list(object_options(self.document, place, keyword, positive))
-        return self._in_place(place, keyword, kind, positive)
+        if keyword in _DEPENDENT or keyword == "dependentRequired":
+            return self._dependent(place, keyword, kind, positive)
+        if keyword in _IN_PLACE:
+            return self._in_place(place, keyword, kind, positive)
+        return own_options(self.document, place, keyword, positive)
 
     def _type(self, place: Place, kind: str, positive: bool) -> Options:
         named = place.schema["type"]
@@ -314,15 +272,13 @@ class Reader:
     # -- sub-schemas on the same value --------------------------------------------------------
 
     def _in_place(self, place: Place, keyword: str, kind: str, positive: bool) -> Options:
-        if keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+        if keyword in _REFERENCES:
             formula = holds(self.document.resolve(place, keyword), positive)
         elif keyword == "not":
             formula = holds(self.document.child(place, "not"), not positive)
         elif keyword == "if":
             formula = self._conditional(place)
             formula = formula if positive else negation(formula)
-        elif keyword in ("dependentSchemas", "dependencies"):
-            return self._dependent(place, keyword, kind, positive)
         else:
             value = place.schema[keyword]
             if not isinstance(value, list) or not value:
@@ -336,9 +292,7 @@ class Reader:
             formula = both(parts) if keyword == "allOf" else either(parts)
             formula = formula if positive else negation(formula)
         options = list(self.options(formula, kind))
-        if keyword == "not" and self.document.uses_unevaluated:
-            options = [replace(s, seen=Seen()) if hasattr(s, "seen") else s for s in options]
-        return options
+        return self._unseen(options) if keyword == "not" else options
 
     def _conditional(self, place: Place) -> Formula:
         condition = holds(self.document.child(place, "if"))
@@ -352,27 +306,15 @@ class Reader:
 
     def _one_of(self, place: Place, parts: list[Formula], kind: str, positive: bool) -> Options:
         alive = [part for part in parts if self.options(part, kind)]
-        overlapping = [
-            [
-                other
-                for j, other in enumerate(alive)
-                if i != j and self.options(both((part, other)), kind)
-            ]
-            for i, part in enumerate(alive)
-        ]
-        if positive:
-            formula = either(
-                both((part, *(negation(other) for other in others)))
-                for part, others in zip(alive, overlapping, strict=True)
-            )
-        else:
-            several = [
-                both((part, other))
-                for part, others in zip(alive, overlapping, strict=True)
-                for other in others
-            ]
-            formula = either((both(negation(part) for part in alive), *several))
-        return list(self.options(formula, kind))
+        alone: list[Formula] = []
+        several: list[Formula] = []
+        for i, part in enumerate(alive):
+            others = [*alive[:i], *alive[i + 1 :]]
+            overlapping = [o for o in others if self.options(both((part, o)), kind)]
+            alone.append(both((part, *map(negation, overlapping))))
+            several += [both((part, other)) for other in overlapping]
+        none = both(map(negation, alive))
+        return list(self.options(either(alone if positive else (none, *several)), kind))
 
     def _dependent(self, place: Place, keyword: str, kind: str, positive: bool) -> Options:
         mapping = place.schema[keyword]
@@ -382,18 +324,18 @@ class Reader:
             return [TOP[kind]] if positive else []
         result: Options = [TOP[kind]] if positive else []
         for name, needed in mapping.items():
-            present: Options
-            if isinstance(needed, list | str):
-                others = names_at(place, keyword, [needed] if isinstance(needed, str) else needed)
-                present = [ObjectSpec(required=tuple(dict.fromkeys((name, *others))))]
-                missing = meet_all([ObjectSpec(required=(name,))], [absent(o) for o in others])
+            there = [ObjectSpec(required=(name,))]
+            if keyword == "dependentRequired" or isinstance(needed, list | str):
+                single = keyword in _DEPENDENT and isinstance(needed, str)
+                others = names_at(place, keyword, [needed] if single else needed)
+                present = meet_all(there, [ObjectSpec(required=others)])
+                missing = meet_all(there, map(absent, others))
             else:
-                there = [ObjectSpec(required=(name,))]
                 inner = holds(self.document.child(place, keyword, name))
                 present = meet_all(there, self.options(inner, kind))
                 missing = [] if positive else meet_all(there, self.options(negation(inner), kind))
             if positive:
-                result = self._meet(result, [absent(name), *present], TRUE)
+                result = self._meet(result, [absent(name), *present], holds(place))
             else:
                 result += missing
         return result
@@ -406,23 +348,29 @@ class Reader:
             error = place.unsupported(keyword, "it is under 'not', 'if' or an overlapping 'oneOf'")
             self.drop(place, keyword, error)
             return [TOP["object" if keyword == "unevaluatedProperties" else "array"]]
-        result = []
+        result: Options = []
         for spec in options:
             seen: Seen = spec.seen
             everything = replace(spec, seen=Seen(everything=True))
             extra: Any
             if seen.everything:
-                result.append(everything)
-                continue
-            if keyword == "unevaluatedProperties":
+                extra = type(spec)()
+            elif keyword == "unevaluatedProperties":
                 names = tuple((name, TRUE) for name in sorted(seen.names))
                 patterns = tuple((pattern, TRUE) for pattern in sorted(seen.patterns))
                 extra = ObjectSpec(rules=(Rule(names, patterns, formula),))
             else:
                 extra = ArraySpec((TRUE,) * seen.items, either((formula, *seen.contained)))
-            met = everything.meet(extra)
-            result += [met] if met is not None and self._feasible(met) else []
+            result += filter(self._feasible, meet_all([everything], [extra]))
         return result
+
+
+def _too_many(formula: Formula) -> UnsupportedConstraintError:
+    place = f" at {formula.place.pointer}" if isinstance(formula, Holds) else ""
+    return UnsupportedConstraintError(
+        f"the combination of sub-schemas{place} has more than {_MAX_OPTIONS:,} alternatives; use "
+        f"fewer 'anyOf', 'oneOf', 'not' or 'if' side by side"
+    )
 
 
 def _choices(parts: list[Formula]) -> list[list[Formula]]:
@@ -459,7 +407,7 @@ def _different(value: Any) -> Options:
         ]
     if isinstance(value, dict):
         return [
-            ObjectSpec(witnesses=(Witness(None, tuple(value), (), TRUE, TRUE),)),
+            ObjectSpec(witnesses=(Witness(no_names=tuple(value)),)),
             *(absent(name) for name in value),
             *(
                 ObjectSpec(required=(name,), rules=(Rule(((name, among([item], False)),)),))

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from pcgcd.automata.expressions import NOTHING, Expression, concatenation
+from pcgcd.automata.expressions import NOTHING, Expression
+from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.json_schema.building import Builder, Style
@@ -111,8 +112,7 @@ def json_schema(
     >>> person.matches('{"name": "Ada", "age": 36}'), person.matches('{"age": 36}')
     (True, False)
     """
-    if order not in ("schema", "any"):
-        raise InvalidParameterError(f"order must be 'schema' or 'any', but {order!r} was given")
+    check_one_of("order", order, "schema", "any")
     document = Document(parsed(schema))
     reader = Reader(document, strict)
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
@@ -124,8 +124,7 @@ def json_schema(
     value = largest(reader, style, limits, whole, deepen=True)
     if value == NOTHING:
         raise EmptyLanguageError("no JSON value satisfies the schema")
-    outside = style.layout.outside
-    expression = concatenation(outside, value, outside)
+    expression = style.layout.spaces + value + style.layout.spaces
     return Constraint(expression, "json_schema", tuple(reader.dropped))
 
 
@@ -139,12 +138,7 @@ def largest(
 ) -> Expression:
     """What is built within the widest limits that keep the automaton moderate.
 
-    Args:
-        reader: The schema.
-        style: How values are written.
-        limits: What was asked for.
-        build: Makes the expression.
-        deepen: Whether free values are nested deeper still, where that leaves few states.
+    With ``deepen``, free values are nested deeper still where that leaves few states.
     """
     for name, value in zip(limits._fields, limits, strict=True):
         if value is not None:

@@ -6,11 +6,11 @@ and hashable. ``meet`` gives None where nothing is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from math import gcd
+from functools import cached_property, partial
+from math import gcd, isfinite, lcm
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pcgcd.constraints.json_schema.document import Place
@@ -54,17 +54,22 @@ def _join(first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
-def _common(
-    first: tuple[Any, ...] | None, second: tuple[Any, ...] | None
-) -> tuple[Any, ...] | None:
+def _limit(first: T | None, second: T | None, meet: Callable[[T, T], T]) -> T | None:
+    """Where two limits meet; None is no limit."""
     if first is None or second is None:
         return second if first is None else first
+    return meet(first, second)
+
+
+def _common(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
     keys = {json_key(value) for value in second}
     return tuple(value for value in first if json_key(value) in keys)
 
 
-def _smaller(first: int | None, second: int | None) -> int | None:
-    return min((x for x in (first, second) if x is not None), default=None)
+def _common_multiple(first: Fraction, second: Fraction) -> Fraction:
+    return Fraction(
+        lcm(first.numerator, second.numerator), gcd(first.denominator, second.denominator)
+    )
 
 
 @dataclass(frozen=True)
@@ -86,41 +91,33 @@ class Bound(NamedTuple):
     inclusive: bool
 
 
+_higher = partial(max, key=lambda bound: (bound.value, not bound.inclusive))
+
+
 @dataclass(frozen=True)
 class NumberSpec:
-    """A number in an interval.
+    """A number in an interval."""
 
-    Attributes:
-        integer: Whether it must (True) or must not (False) be whole.
-        lower: The lower bound.
-        upper: The upper bound.
-        multiple: What it must be a multiple of.
-        no_multiples: What it must not be a multiple of.
-        values: The only numbers allowed.
-    """
-
-    integer: bool | None = None
+    integer: bool | None = None  # whether it must (True) or must not (False) be whole
     lower: Bound | None = None
     upper: Bound | None = None
     multiple: Fraction | None = None
     no_multiples: tuple[Fraction, ...] = ()
-    values: tuple[Any, ...] | None = None
+    values: tuple[Any, ...] | None = None  # the only ones allowed
 
     def meet(self, other: NumberSpec) -> NumberSpec | None:
         """Both."""
         if self.integer is not None and other.integer is not None and self.integer != other.integer:
             return None
-        bounds = [b for b in (self.lower, other.lower) if b]
-        lower = max(bounds, key=lambda b: (b.value, not b.inclusive), default=None)
-        bounds = [b for b in (self.upper, other.upper) if b]
-        upper = min(bounds, key=lambda b: (b.value, b.inclusive), default=None)
+        lower = _limit(self.lower, other.lower, _higher)
+        upper = _limit(self.upper, other.upper, min)
         spec = NumberSpec(
             other.integer if self.integer is None else self.integer,
             lower,
             upper,
-            _common_multiple(self.multiple, other.multiple),
+            _limit(self.multiple, other.multiple, _common_multiple),
             _join(self.no_multiples, other.no_multiples),
-            _common(self.values, other.values),
+            _limit(self.values, other.values, _common),
         )
         if spec.values is not None:
             spec = replace(spec, values=tuple(v for v in spec.values if spec.admits(v)))
@@ -133,59 +130,36 @@ class NumberSpec:
 
     def admits(self, value: float) -> bool:
         """Whether a number satisfies everything but ``values``."""
-        if value != value or value in (float("inf"), float("-inf")):
+        if isinstance(value, float) and not isfinite(value):
             return False
         x = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+        lower, upper = self.lower, self.upper
         return (
             (self.integer is None or (x.denominator == 1) == self.integer)
-            and (
-                not self.lower
-                or x > self.lower.value
-                or (x == self.lower.value and self.lower.inclusive)
-            )
-            and (
-                not self.upper
-                or x < self.upper.value
-                or (x == self.upper.value and self.upper.inclusive)
-            )
+            and (not lower or x > lower.value or (x == lower.value and lower.inclusive))
+            and (not upper or x < upper.value or (x == upper.value and upper.inclusive))
             and (not self.multiple or (x / self.multiple).denominator == 1)
             and all((x / step).denominator != 1 for step in self.no_multiples)
         )
 
 
-def _common_multiple(first: Fraction | None, second: Fraction | None) -> Fraction | None:
-    if first is None or second is None:
-        return second if first is None else first
-    top = first.numerator * second.numerator // gcd(first.numerator, second.numerator)
-    return Fraction(top, gcd(first.denominator, second.denominator))
-
-
 @dataclass(frozen=True)
 class StringSpec:
-    """A string.
+    """A string."""
 
-    Attributes:
-        least: The fewest characters.
-        most: The most characters.
-        values: The only strings allowed.
-        excluded: Strings that are not allowed.
-        patterns: Patterns that must (or must not) be found.
-        formats: Formats that it must (or must not) have.
-    """
-
-    least: int = 0
+    least: int = 0  # characters
     most: int | None = None
-    values: tuple[str, ...] | None = None
+    values: tuple[str, ...] | None = None  # the only ones allowed
     excluded: frozenset[str] = frozenset()
-    patterns: tuple[tuple[str, bool], ...] = ()
+    patterns: tuple[tuple[str, bool], ...] = ()  # each with whether it must or must not be found
     formats: tuple[tuple[str, bool], ...] = ()
 
     def meet(self, other: StringSpec) -> StringSpec | None:
         """Both."""
         spec = StringSpec(
             max(self.least, other.least),
-            _smaller(self.most, other.most),
-            _common(self.values, other.values),
+            _limit(self.most, other.most, min),
+            _limit(self.values, other.values, _common),
             self.excluded | other.excluded,
             _join(self.patterns, other.patterns),
             _join(self.formats, other.formats),
@@ -247,26 +221,15 @@ class Contains(NamedTuple):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array.
+    """An array."""
 
-    Attributes:
-        prefix: Conditions on the first items.
-        rest: The condition on all others.
-        least: The fewest items.
-        most: The most items.
-        contains: How many items must be of some kind.
-        unique: The place that asks for distinct items.
-        repeated: The place that asks for two equal items.
-        seen: What is evaluated.
-    """
-
-    prefix: tuple[Formula, ...] = ()
-    rest: Formula = TRUE
+    prefix: tuple[Formula, ...] = ()  # conditions on the first items
+    rest: Formula = TRUE  # the condition on all others
     least: int = 0
     most: int | None = None
     contains: tuple[Contains, ...] = ()
-    unique: Place | None = None
-    repeated: Place | None = None
+    unique: Place | None = None  # the place that asks for distinct items
+    repeated: Place | None = None  # the place that asks for two equal items
     seen: Seen = _NOTHING_SEEN
 
     def item(self, index: int) -> Formula:
@@ -275,14 +238,12 @@ class ArraySpec:
 
     def meet(self, other: ArraySpec) -> ArraySpec | None:
         """Both."""
+        size = max(len(self.prefix), len(other.prefix))
         spec = ArraySpec(
-            tuple(
-                both((self.item(i), other.item(i)))
-                for i in range(max(len(self.prefix), len(other.prefix)))
-            ),
+            tuple(both((self.item(i), other.item(i))) for i in range(size)),
             both((self.rest, other.rest)),
             max(self.least, other.least),
-            _smaller(self.most, other.most),
+            _limit(self.most, other.most, min),
             _join(self.contains, other.contains),
             self.unique or other.unique,
             self.repeated or other.repeated,
@@ -295,17 +256,11 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class Rule:
-    """What one schema says about the value of each property.
-
-    Attributes:
-        properties: By name.
-        patterns: By pattern.
-        others: For all names that are in neither.
-    """
+    """What one schema says about the value of each property."""
 
     properties: tuple[tuple[str, Formula], ...] = ()
     patterns: tuple[tuple[str, Formula], ...] = ()
-    others: Formula = TRUE
+    others: Formula = TRUE  # for all names that are in neither
 
     @cached_property
     def _by_name(self) -> dict[str, Formula]:
@@ -323,40 +278,22 @@ class Rule:
 
 
 class Witness(NamedTuple):
-    """A property that must be there, though its name is not known.
+    """A property that must be there, though its name is not known."""
 
-    Attributes:
-        pattern: What is found in its name, if given.
-        no_names: Names that it does not have.
-        no_patterns: Patterns that are not found in its name.
-        key: What holds of its name.
-        value: What holds of its value.
-    """
-
-    pattern: str | None
-    no_names: tuple[str, ...]
-    no_patterns: tuple[str, ...]
-    key: Formula
-    value: Formula
+    pattern: str | None = None  # is found in its name
+    no_names: tuple[str, ...] = ()
+    no_patterns: tuple[str, ...] = ()
+    key: Formula = TRUE  # holds of its name
+    value: Formula = TRUE
 
 
 @dataclass(frozen=True)
 class ObjectSpec:
-    """An object.
-
-    Attributes:
-        required: Names that must be there.
-        rules: Conditions on values.
-        keys: Conditions on all names.
-        least: The fewest properties.
-        most: The most properties.
-        witnesses: Properties that must be there, by other marks than their name.
-        seen: What is evaluated.
-    """
+    """An object."""
 
     required: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
-    keys: tuple[Formula, ...] = ()
+    keys: tuple[Formula, ...] = ()  # conditions on all names
     least: int = 0
     most: int | None = None
     witnesses: tuple[Witness, ...] = ()
@@ -379,13 +316,12 @@ class ObjectSpec:
             _join(self.rules, other.rules),
             _join(self.keys, other.keys),
             max(self.least, other.least),
-            _smaller(self.most, other.most),
+            _limit(self.most, other.most, min),
             _join(self.witnesses, other.witnesses),
             self.seen.join(other.seen),
         )
-        if spec.most is not None and spec.most < max(spec.least, len(spec.required)):
-            return None
-        return spec
+        fewest = max(spec.least, len(spec.required))
+        return None if spec.most is not None and spec.most < fewest else spec
 
 
 Spec: TypeAlias = "ConstantSpec | NumberSpec | StringSpec | ArraySpec | ObjectSpec"

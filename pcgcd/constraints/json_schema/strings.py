@@ -7,8 +7,6 @@ from functools import cache, lru_cache
 from pcgcd.automata.expressions import (
     Expression,
     byte_set,
-    complement,
-    concatenation,
     intersection,
     literal,
     repeat,
@@ -42,14 +40,12 @@ def _any_character(notation: Notation) -> Expression:
     if not notation.is_json:
         return spell_set(ALL_CHARACTERS, notation)
     escape = literal("\\u")
-    pair = concatenation(
-        escape, hexadecimal(0xD800, 0xDBFF, 4), escape, hexadecimal(0xDC00, 0xDFFF, 4)
-    )
+    pair = escape + hexadecimal(0xD800, 0xDBFF, 4) + escape + hexadecimal(0xDC00, 0xDFFF, 4)
     return union(
         character_set(notation.raw),
-        concatenation(literal("\\"), byte_set(b'"\\/bfnrt')),
-        concatenation(escape, hexadecimal(0, 0xD7FF, 4)),
-        concatenation(escape, hexadecimal(0xE000, 0xFFFF, 4)),
+        literal("\\") + byte_set(b'"\\/bfnrt'),
+        escape + hexadecimal(0, 0xD7FF, 4),
+        escape + hexadecimal(0xE000, 0xFFFF, 4),
         pair,
     )
 
@@ -58,12 +54,11 @@ def _any_character(notation: Notation) -> Expression:
 def _raw_character(notation: Notation) -> Expression:
     """One character, without escapes by number."""
     short = "".join(notation.short.values()).encode()
-    return union(character_set(notation.raw), concatenation(literal("\\"), byte_set(short)))
+    return character_set(notation.raw) | literal("\\") + byte_set(short)
 
 
 def _quoted(body: Expression, notation: Notation) -> Expression:
-    quote = literal(notation.quote)
-    return concatenation(quote, body, quote)
+    return literal(notation.quote) + body + literal(notation.quote)
 
 
 @cache
@@ -83,13 +78,10 @@ def string_expression(
     escapes: bool = True,
     notations: tuple[Notation, ...] = (JSON,),
 ) -> Expression:
-    r"""All strings of a specification, quotes included.
+    """All strings of a specification, quotes included.
 
-    Args:
-        spec: The specification.
-        max_length: How far characters are counted; a larger ``maxLength`` is taken as this.
-        escapes: Whether ``\u`` escapes are allowed where many characters are counted.
-        notations: How strings may be written.
+    Characters are counted up to ``max_length``; where many are, they may be escaped by number only
+    if ``escapes`` says so.
     """
     if spec.values is not None:
         kept = (text for text in spec.values if _has_formats(spec, text))
@@ -105,17 +97,13 @@ def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) 
             f"a string of at least {spec.least:,} characters is longer than the {_MAX_LEAST:,} "
             f"that can be counted"
         )
+    formats = ((FORMATS[name], positive) for name, positive in spec.formats)
     parts = [
         searched(source, False, notation) if positive else not_found(source, notation)
-        for source, positive in spec.patterns
-    ]
-    parts += [
-        searched(FORMATS[name], False, notation) if positive else not_found(FORMATS[name], notation)
-        for name, positive in spec.formats
+        for source, positive in (*spec.patterns, *formats)
     ]
     if spec.excluded:
-        names = union(*(spell_text(text, notation) for text in sorted(spec.excluded)))
-        parts.append(complement(names))
+        parts.append(~union(*(spell_text(text, notation) for text in sorted(spec.excluded))))
     counted = spec.least > 0 or most is not None
     rich = escapes or not counted or max(spec.least, most or 0) <= _SHORT
     plain = spell_set(ALL_CHARACTERS, notation) if parts else _any_character(notation)

@@ -8,22 +8,29 @@ automaton small. Words start and end where there is no letter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
-
-import numpy as np
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.byte_edges import byte_automaton
-from pcgcd.constraints.keywords.letters import ONLY_OTHERS, UTF8_STATES, WITHOUT_LETTERS, is_letter
+from pcgcd.automata.expressions.utf8 import (
+    EVERYTHING,
+    Branch,
+    Ranges,
+    intersect_ranges,
+    later_bytes,
+    lead_bytes,
+    normalise_ranges,
+    subtract_ranges,
+)
+from pcgcd.constraints.keywords.letters import LETTERS, is_letter
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError
 
-__all__ = ["Requirement", "keyword_automaton"]
+__all__ = ["KeywordBuilder", "Requirement"]
 
-
-_ASCII_LETTERS = sum(1 << byte for byte in range(128) if chr(byte).isalpha())
-_PRINTABLE = sum(1 << byte for byte in range(0x20, 0x7F))
-_ALL_ASCII = (1 << 128) - 1
+_OTHERS = subtract_ranges(EVERYTHING, LETTERS)
+_PRINTABLE: Ranges = ((0x20, 0x7E),)
 
 
 class Requirement(NamedTuple):
@@ -39,92 +46,54 @@ class Requirement(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A state between two characters.
+    """A state between two characters."""
 
-    Attributes:
-        counts: How often each concept has occurred, up to what matters.
-        progress: How many of the ordered concepts have occurred in their order.
-        nodes: Where in the trie the text may be; the root is among them after a non-letter.
-        ended: Whether the text may end here.
-    """
-
-    counts: tuple[int, ...]
-    progress: int
-    nodes: frozenset[int]
-    ended: bool
+    counts: tuple[int, ...]  # how often each concept has occurred, up to what matters
+    progress: int  # how many of the ordered concepts have occurred in their order
+    nodes: frozenset[int]  # where in the trie the text may be; at the root after a non-letter
+    ended: bool  # whether the text may end here
 
 
-_Partial: TypeAlias = "tuple[str, int | None, int | None, tuple[tuple[bytes, int], ...]]"
+# Where the rest of a character leads: so many bytes, with these values.
+_Way: TypeAlias = tuple[int, int, Ranges]
 
 
-def keyword_automaton(
-    trie: WordTrie,
-    requirements: Sequence[Requirement],
-    *,
-    variants: Mapping[str, Sequence[str]],
-    order: Sequence[int],
-    ends_with: str | None,
-    ascii_only: bool,
-    state_limit: int,
-) -> FiniteAutomaton:
-    """The automaton over bytes.
+@dataclass
+class KeywordBuilder:
+    """Builds the automaton over bytes."""
 
-    Args:
-        trie: The words; bit ``len(requirements)`` marks the banned ones.
-        requirements: How often each concept has to occur.
-        variants: For each character of the trie, the characters of the text that stand for it.
-        order: The concepts that must occur one after the other.
-        ends_with: The characters of which one must be last, or None.
-        ascii_only: Whether the text is printable ASCII rather than any UTF-8.
-        state_limit: The number of states that must not be passed.
-    """
-    builder = _Builder(
-        trie.merged(),
-        tuple(requirements),
-        variants,
-        tuple(order),
-        ends_with,
-        ascii_only,
-        state_limit,
-    )
-    return builder.build()
+    trie: WordTrie  # bit len(requirements) marks the banned words
+    requirements: Sequence[Requirement]
+    variants: Mapping[str, Sequence[str]]  # what stands in a text for a character of the trie
+    order: Sequence[int]  # the concepts that must occur one after the other
+    ends_with: str | None  # characters of which one must be last
+    ascii_only: bool  # printable ASCII rather than any UTF-8
+    state_limit: int
+    places: dict[_Place, int] = field(default_factory=dict, init=False)
+    partials: dict[tuple[_Way, ...], int] = field(default_factory=dict, init=False)
+    waiting: list[_Place] = field(default_factory=list, init=False)
+    accepting: list[int] = field(default_factory=list, init=False)
+    edges: list[tuple[int, int, int]] = field(default_factory=list, init=False)
+    relevant: dict[tuple[tuple[int, ...], int], int] = field(default_factory=dict, init=False)
 
-
-class _Builder:
-    def __init__(
-        self,
-        trie: WordTrie,
-        requirements: tuple[Requirement, ...],
-        variants: Mapping[str, Sequence[str]],
-        order: tuple[int, ...],
-        ends_with: str | None,
-        ascii_only: bool,
-        state_limit: int,
-    ) -> None:
-        self.trie = trie
-        self.requirements = requirements
-        self.variants = variants
-        self.order = order
-        self.ends_with = ends_with
-        self.ascii_only = ascii_only
-        self.state_limit = state_limit
-        self.ban = 1 << len(requirements)
-        self.places: dict[_Place, int] = {}
-        self.partials: dict[_Partial, int] = {}
-        self.waiting: list[_Place] = []
-        self.accepting: list[int] = []
-        self.edges: list[tuple[int, int, int]] = []
-        self.leads: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-        self.relevant: dict[tuple[tuple[int, ...], int], int] = {}
+    def __post_init__(self) -> None:
+        self.trie = self.trie.merged()
+        self.ban = 1 << len(self.requirements)
 
     def build(self) -> FiniteAutomaton:
-        start = self._number(
-            self._place((0,) * len(self.requirements), 0, frozenset({0}), last=None)
-        )
+        """The automaton, without states from which no text ends."""
+        start = self._place((0,) * len(self.requirements), 0, frozenset({0}), last=None)
+        self._number(start)
         while self.waiting:
-            place = self.waiting.pop()
-            self._expand(place, self.places[place])
-        return self._automaton(start)
+            self._expand(self.waiting.pop())
+        num_states = len(self.places) + len(self.partials)
+        result = byte_automaton(num_states, self.edges, self.accepting).trim()
+        if result.is_empty():
+            raise EmptyLanguageError(
+                "no text has all of the concepts and none of the banned words; lift a ban, or "
+                "allow other forms or more occurrences"
+            )
+        return result
 
     # -- from character to character ----------------------------------------------------------
 
@@ -194,107 +163,63 @@ class _Builder:
 
     # -- from byte to byte --------------------------------------------------------------------
 
-    def _expand(self, place: _Place, source: int) -> None:
-        moves: dict[str, set[int]] = {}
+    def _expand(self, place: _Place) -> None:
+        moves: dict[str, set[int]] = {character: set() for character in self.ends_with or ""}
         for node in place.nodes:
             for key, child in self.trie.children[node].items():
                 for character in self.variants[key]:
                     moves.setdefault(character, set()).add(child)
-        for character in self.ends_with or "":
-            moves.setdefault(character, set())
-        letter = self._step(place, "", True, set())
-        other = self._step(place, "", False, set())
-        masks: dict[int, int] = {}
-        beyond: list[tuple[bytes, int]] = []
-        special = 0
+        special = normalise_ranges((ord(character), ord(character)) for character in moves)
+        steps = [
+            (self._step(place, "", True, set()), subtract_ranges(LETTERS, special)),
+            (self._step(place, "", False, set()), subtract_ranges(_OTHERS, special)),
+        ]
         for character, nodes in moves.items():
             target = self._step(place, character, is_letter(character), nodes)
-            if ord(character) < 128:
-                special |= 1 << ord(character)
-                if target is not None:
-                    masks[target] = masks.get(target, 0) | 1 << ord(character)
-            else:
-                beyond.append((character.encode(), -1 if target is None else target))
-        allowed = _PRINTABLE if self.ascii_only else _ALL_ASCII
-        for target, group in (
-            (letter, _ASCII_LETTERS),
-            (other, _ALL_ASCII & ~_ASCII_LETTERS),
-        ):
-            if target is not None:
-                masks[target] = masks.get(target, 0) | group & ~special
-        for target, mask in masks.items():
-            if mask & allowed:
-                self.edges.append((source, target, mask & allowed))
-        if not self.ascii_only:
-            for target, mask in self._bytes("lead", letter, other, tuple(sorted(beyond))):
-                self.edges.append((source, target, mask))
+            steps.append((target, ((ord(character), ord(character)),)))
+        characters: dict[int, list[tuple[int, int]]] = {}
+        for reached, ranges in steps:
+            if reached is not None:
+                characters.setdefault(reached, []).extend(ranges)
+        allowed = _PRINTABLE if self.ascii_only else EVERYTHING
+        self._read(
+            self.places[place],
+            (
+                (target, branch)
+                for target, ranges in characters.items()
+                for branch in lead_bytes(intersect_ranges(normalise_ranges(ranges), allowed))
+            ),
+        )
 
-    def _bytes(
-        self,
-        kind: str,
-        letter: int | None,
-        other: int | None,
-        special: tuple[tuple[bytes, int], ...],
-    ) -> list[tuple[int, int]]:
-        """The edges (target, bytes) from a state in the middle of a character.
+    def _read(self, source: int, branches: Iterable[tuple[int, Branch]]) -> None:
+        """Add the edges from a state by which characters, or the rest of them, are read."""
+        ways: dict[int, tuple[_Way, ...]] = {}
+        masks: dict[tuple[_Way, ...], int] = {}
+        for target, (mask, more, rest) in branches:
+            for byte in range(mask.bit_length()):
+                if mask >> byte & 1:
+                    ways[byte] = (*ways.get(byte, ()), (target, more, rest))
+        for byte, found in ways.items():
+            masks[found] = masks.get(found, 0) | 1 << byte
+        for found, mask in masks.items():
+            self.edges.append((source, self._partial(found), mask))
 
-        Args:
-            kind: The state of the decoder, a key of the table.
-            letter: Where a letter leads.
-            other: Where another character leads.
-            special: The rest of the bytes of characters that lead elsewhere (-1: nowhere).
-        """
-        key = (kind, letter, other, special)
-        if key in self.leads:
-            return self.leads[key]
-        masks: dict[int, int] = {}
-        firsts = {text[0] for text, _ in special}
-        for first, last, following in UTF8_STATES[kind]:
-            plain = 0
-            for byte in range(first, last + 1):
-                if byte not in firsts:
-                    plain |= 1 << byte
-                    continue
-                rest = tuple((text[1:], state) for text, state in special if text[0] == byte)
-                target = self._partial(following, letter, other, rest)
-                if target is not None:
-                    masks[target] = masks.get(target, 0) | 1 << byte
-            if plain:
-                target = self._partial(following, letter, other, ())
-                if target is not None:
-                    masks[target] = masks.get(target, 0) | plain
-        self.leads[key] = list(masks.items())
-        return self.leads[key]
-
-    def _partial(
-        self,
-        kind: str,
-        letter: int | None,
-        other: int | None,
-        special: tuple[tuple[bytes, int], ...],
-    ) -> int | None:
+    def _partial(self, ways: tuple[_Way, ...]) -> int:
         """The state after some bytes of a character, or after all of them."""
-        if special and not special[0][0]:
-            return None if special[0][1] < 0 else special[0][1]
-        if kind in "LN":
-            return letter if kind == "L" else other
-        if not special:
-            if letter == other:
-                kind = WITHOUT_LETTERS.get(kind, kind)
-            if kind in ONLY_OTHERS:
-                letter = None
-                if other is None:
-                    return None
-            elif kind == "l1":
-                other = None
-                if letter is None:
-                    return None
-        key = (kind, letter, other, special)
-        if key not in self.partials:
-            self.partials[key] = state = self._fresh()
-            for target, mask in self._bytes(*key):
-                self.edges.append((state, target, mask))
-        return self.partials[key]
+        target, more, _ = ways[0]
+        if not more:
+            return target
+        if ways not in self.partials:
+            self.partials[ways] = state = self._fresh()
+            self._read(
+                state,
+                (
+                    (target, found)
+                    for target, more, rest in ways
+                    for found in later_bytes(rest, more)
+                ),
+            )
+        return self.partials[ways]
 
     # -- states -------------------------------------------------------------------------------
 
@@ -316,42 +241,3 @@ class _Builder:
             if place.ended:
                 self.accepting.append(number)
         return self.places[place]
-
-    def _automaton(self, start: int) -> FiniteAutomaton:
-        num_states = len(self.places) + len(self.partials)
-        useful = _useful_states(self.edges, self.accepting, num_states)
-        if not useful[start]:
-            raise EmptyLanguageError(
-                "no text has all of the concepts and none of the banned words; lift a ban, or "
-                "allow other forms or more occurrences"
-            )
-        renumbered = (np.cumsum(useful) - 1).tolist()
-        kept = (
-            (renumbered[source], renumbered[target], mask)
-            for source, target, mask in self.edges
-            if useful[source] and useful[target]
-        )
-        return byte_automaton(
-            renumbered[-1] + 1,
-            kept,
-            [renumbered[state] for state in self.accepting],
-            initial=renumbered[start],
-        )
-
-
-def _useful_states(
-    edges: list[tuple[int, int, int]], accepting: list[int], num_states: int
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """From which states an accepting one can be reached."""
-    before: list[list[int]] = [[] for _ in range(num_states)]
-    for source, target, _ in edges:
-        before[target].append(source)
-    useful = np.zeros(num_states, dtype=np.bool_)
-    useful[accepting] = True
-    waiting = list(accepting)
-    while waiting:
-        for source in before[waiting.pop()]:
-            if not useful[source]:
-                useful[source] = True
-                waiting.append(source)
-    return useful

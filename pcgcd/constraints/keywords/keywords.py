@@ -10,7 +10,7 @@ from typing import Literal
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import at_most, literal_text
-from pcgcd.constraints.keywords.automaton import Requirement, keyword_automaton
+from pcgcd.constraints.keywords.automaton import KeywordBuilder, Requirement
 from pcgcd.constraints.keywords.inflection import inflections
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
@@ -105,7 +105,7 @@ def keywords(
             f"concepts or lower counts, or raise state_limit"
         )
     characters = {character for node in trie.children for character in node}
-    automaton = keyword_automaton(
+    builder = KeywordBuilder(
         trie,
         tracked,
         variants={character: _variants(character, case) for character in characters},
@@ -114,7 +114,7 @@ def keywords(
         ascii_only=alphabet == "ascii",
         state_limit=state_limit,
     )
-    return Constraint.from_automaton(automaton, f"keywords({', '.join(forms)})")
+    return Constraint.from_automaton(builder.build(), f"keywords({', '.join(forms)})")
 
 
 def _forms(

@@ -6,7 +6,8 @@ import keyword
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from pcgcd.automata.expressions import NOTHING, Expression, concatenation, literal, union
+from pcgcd.automata.expressions import NOTHING, Expression, literal, union
+from pcgcd.basics.choices import check_one_of
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.json_schema.building import Builder, Style
 from pcgcd.constraints.json_schema.characters import PYTHON
@@ -82,8 +83,7 @@ def function_call(
     """
     described = _described(tools)
     least, most = _counts(parallel)
-    if style not in ("json", "python"):
-        raise InvalidParameterError(f"style must be 'json' or 'python', but {style!r} was given")
+    check_one_of("style", style, "json", "python")
     limits = Limits(max_depth, free_depth, max_length)
     layout = make_layout(whitespace)
     if style == "json":
@@ -114,7 +114,7 @@ def function_call(
     if value == NOTHING:
         raise EmptyLanguageError("no arguments satisfy the schema of any of the functions")
     names = ", ".join(tool.name for tool in described)
-    expression = concatenation(layout.outside, value, layout.outside)
+    expression = layout.spaces + value + layout.spaces
     return Constraint(expression, f"function_call({names})", tuple(reader.dropped))
 
 
@@ -206,10 +206,9 @@ def _python_call(builder: Builder, index: int, tool: _Tool) -> Expression:
                         f"the argument {name!r} of {tool.name!r} is not a name in Python; rename "
                         f"it, or use style='json'"
                     )
-                entry = concatenation(literal(f"{name}="), builder.value(value, depth))
+                entry = literal(f"{name}=") + builder.value(value, depth)
                 if entry != NOTHING or required:
                     members.append((entry, required))
             if not parts.witnesses:
                 options.append(in_order(members, layout.comma))
-    body = concatenation(layout.inside, union(*options), layout.inside)
-    return concatenation(literal(f"{tool.name}("), body, literal(")"))
+    return layout.bracketed(f"{tool.name}(", union(*options), ")")

@@ -10,10 +10,10 @@ from typing import Literal
 
 import torch
 
-from pcgcd.engine.backends.base import Backend, ScoreTask, Tiles
+from pcgcd.engine.backends.base import Backend, EdgeSums, ScoreTask, Tiles
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Backend", "BackendName", "ScoreTask", "Tiles", "choose_backend"]
+__all__ = ["Backend", "BackendName", "EdgeSums", "ScoreTask", "Tiles", "choose_backend"]
 
 BackendName = Literal["torch", "numba", "triton"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Backend", "ScoreTask", "Tiles"]
+__all__ = ["Backend", "EdgeSums", "ScoreTask", "Tiles"]
 
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -53,6 +53,26 @@ class ScoreTask(NamedTuple):
     width: int
 
 
+class EdgeSums(NamedTuple):
+    """Sums over the edges of groups, of products of two H-vectors.
+
+    Attributes:
+        left: H-vectors, as rows.
+        left_index: For each edge, i_e.
+        right: H-vectors, as rows.
+        right_index: For each edge, j_e.
+        weight: The weight of each edge.
+        first: Where the edges of each group begin, (groups + 1,).
+    """
+
+    left: Tensor
+    left_index: Indices
+    right: Tensor
+    right_index: Indices
+    weight: np.ndarray[Any, np.dtype[np.float64]]
+    first: Indices
+
+
 class Backend(ABC):
     """The kernels. H-vectors are rows; indices are arrays of numpy."""
 
@@ -61,15 +81,7 @@ class Backend(ABC):
         """Emissions summed over the tokens of the classes low..high-1, (high - low, H) float64."""
 
     @abstractmethod
-    def accumulate(
-        self,
-        left: Tensor,
-        left_index: Indices,
-        right: Tensor,
-        right_index: Indices,
-        weight: np.ndarray[Any, np.dtype[np.float64]],
-        first: Indices,
-    ) -> Tensor:
+    def accumulate(self, edges: EdgeSums) -> Tensor:
         """``y[g] = sum over e in first[g]..first[g+1]-1 of weight[e] * left[i_e] * right[j_e]``.
 
         Returns:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.engine.backends import numba_kernels as kernels
-from pcgcd.engine.backends.base import Backend, ScoreTask, Tiles
+from pcgcd.engine.backends.base import Backend, EdgeSums, ScoreTask, Tiles
 
 __all__ = ["NumbaBackend"]
 
@@ -35,15 +35,8 @@ class NumbaBackend(Backend):
             kernels.class_sums(rows.numpy(), tiles.order, first, result.numpy())
         return result
 
-    def accumulate(
-        self,
-        left: Tensor,
-        left_index: Indices,
-        right: Tensor,
-        right_index: Indices,
-        weight: np.ndarray[Any, np.dtype[np.float64]],
-        first: Indices,
-    ) -> Tensor:
+    def accumulate(self, edges: EdgeSums) -> Tensor:
+        left, left_index, right, right_index, weight, first = edges
         result = torch.zeros(len(first) - 1, left.shape[1])
         right, weight = right.float(), weight.astype(np.float32)
         kernels.accumulate(

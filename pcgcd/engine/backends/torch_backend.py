@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.engine.backends.base import Backend, ScoreTask, Tiles, as_tensor
+from pcgcd.engine.backends.base import Backend, EdgeSums, ScoreTask, Tiles, as_tensor
 
 __all__ = ["TorchBackend"]
 
@@ -31,23 +31,16 @@ class TorchBackend(Backend):
             result.index_add_(0, where, rows[as_tensor(tokens, rows)].double())
         return result
 
-    def accumulate(
-        self,
-        left: Tensor,
-        left_index: Indices,
-        right: Tensor,
-        right_index: Indices,
-        weight: np.ndarray[Any, np.dtype[np.float64]],
-        first: Indices,
-    ) -> Tensor:
+    def accumulate(self, edges: EdgeSums) -> Tensor:
+        left, left_index, right, right_index, weight, first = edges
         result = left.new_zeros(len(first) - 1, left.shape[1])
         group = np.repeat(np.arange(len(first) - 1), np.diff(first))
-        for edges in _chunks(np.arange(int(first[0]), int(first[-1])), left.shape[1]):
-            terms = left[as_tensor(left_index[edges], left)] * right[
-                as_tensor(right_index[edges], left)
+        for part in _chunks(np.arange(int(first[0]), int(first[-1])), left.shape[1]):
+            terms = left[as_tensor(left_index[part], left)] * right[
+                as_tensor(right_index[part], left)
             ].to(left.dtype)
-            terms *= as_tensor(weight[edges], left).to(left.dtype).unsqueeze(1)
-            result.index_add_(0, as_tensor(group[edges - int(first[0])], left), terms)
+            terms *= as_tensor(weight[part], left).to(left.dtype).unsqueeze(1)
+            result.index_add_(0, as_tensor(group[part - int(first[0])], left), terms)
         return result
 
     def scores(self, rows: Tensor, messages: Tensor, task: ScoreTask) -> Tensor:

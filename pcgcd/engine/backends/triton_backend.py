@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.engine.backends.base import Tiles, as_tensor
+from pcgcd.basics.packages import package
+from pcgcd.engine.backends.base import EdgeSums, Tiles, as_tensor
 from pcgcd.engine.backends.torch_backend import TorchBackend
-from pcgcd.errors import MissingDependencyError
 
 __all__ = ["TritonBackend"]
 
@@ -19,22 +19,14 @@ Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 _BLOCK = 128
 
 
-def _kernels() -> Any:
-    try:
-        from pcgcd.engine.backends import triton_kernels
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the product engine on CUDA needs triton, which comes with torch on Linux; elsewhere "
-            "use ProductEngine(..., backend='torch')"
-        ) from error
-    return triton_kernels
-
-
 class TritonBackend(TorchBackend):
     """Fused sums and products; groups with much of the vocabulary are matrix products of torch."""
 
     def __init__(self) -> None:
-        self._kernels = _kernels()
+        package("triton", "the engine on CUDA", "use backend='torch'")
+        from pcgcd.engine.backends import triton_kernels
+
+        self._kernels: Any = triton_kernels
 
     def class_sums(self, rows: Tensor, tiles: Tiles, low: int, high: int) -> Tensor:
         width = rows.shape[1]
@@ -44,15 +36,8 @@ class TritonBackend(TorchBackend):
         self._kernels.class_sums[grid](rows, order, first, result, width, block=_BLOCK)
         return result
 
-    def accumulate(
-        self,
-        left: Tensor,
-        left_index: Indices,
-        right: Tensor,
-        right_index: Indices,
-        weight: np.ndarray[Any, np.dtype[np.float64]],
-        first: Indices,
-    ) -> Tensor:
+    def accumulate(self, edges: EdgeSums) -> Tensor:
+        left, left_index, right, right_index, weight, first = edges
         width, groups = left.shape[1], len(first) - 1
         result = left.new_empty(groups, width)
         if groups:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +28,7 @@ __all__ = ["CheckpointInfo", "load_hmm", "read_info", "save_hmm"]
 _FORMAT, _VERSION = "pcgcd hmm", 1
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 _KINDS: dict[str, type[HiddenMarkovModel]] = {"dense": HMM, "monarch": MonarchHMM}
-_SCALES = ("step", "lowest")
+_SCALE = "emission."
 _COPYING = ("rates", "weights")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 
@@ -50,27 +51,16 @@ class VocabularyLike(Protocol):
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """What a folder says about its model.
+    """What a folder says about its model."""
 
-    Attributes:
-        kind: "dense" or "monarch".
-        num_hidden: H.
-        vocab_size: V.
-        dtype: The floating type of the parameters.
-        emission_dtype: How the emission is stored.
-        vocabulary: The fingerprint of the vocabulary, if it is known.
-        eos_ids: The tokens that end a text, as far as known.
-        facts: How the model was made.
-    """
-
-    kind: str
-    num_hidden: int
-    vocab_size: int
-    dtype: str
-    emission_dtype: str
-    vocabulary: str | None
-    eos_ids: tuple[int, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    kind: str  # "dense" or "monarch"
+    num_hidden: int  # H
+    vocab_size: int  # V
+    dtype: str  # the floating type of the parameters
+    emission_dtype: str  # how the emission is stored
+    vocabulary: str | None  # the fingerprint of the vocabulary, if it is known
+    eos_ids: tuple[int, ...]  # the tokens that end a text, as far as known
+    facts: Mapping[str, Any] = field(default_factory=dict)  # how the model was made
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -82,7 +72,6 @@ def save_hmm(
     *,
     emission_dtype: torch.dtype | str | None = None,
     vocabulary: VocabularyLike | None = None,
-    eos_ids: Iterable[int] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a model to a folder, which appears complete or not at all.
@@ -93,7 +82,6 @@ def save_hmm(
         emission_dtype: float32, float16, bfloat16 or int8, see :func:`storage_error`; by default
             the type that it has.
         vocabulary: What the tokens stand for; reading with another one then is an error.
-        eos_ids: The tokens that end a text; by default those of the vocabulary.
         facts: Anything about how the model was made that JSON can hold.
 
     Returns:
@@ -110,17 +98,13 @@ def save_hmm(
             f"only an HMM or a MonarchHMM can be saved, but this is a {type(hmm).__name__}"
         )
     encoded = encode(hmm.emission, dtype_name(emission_dtype, hmm.emission.dtype))
+    scales = dict(encoded.tensors)
     tensors = {"initial": hmm.initial, **dict(zip(hmm.factor_names, hmm.transition_factors))}
-    stored = {"emission": encoded.tensors["emission"]}
-    stored |= {
-        f"emission.{name}": encoded.tensors[name] for name in _SCALES if name in encoded.tensors
-    }
+    tensors |= {"emission": scales.pop("emission")}
+    tensors |= {_SCALE + name: scale for name, scale in scales.items()}
     if hmm.copying is not None:
-        stored |= {f"copying.{name}": getattr(hmm.copying, name) for name in _COPYING}
-    tensors = {
-        name: tensor.detach().cpu().contiguous() for name, tensor in (tensors | stored).items()
-    }
-    ends = vocabulary.eos_ids if eos_ids is None and vocabulary is not None else eos_ids
+        tensors |= {f"copying.{name}": getattr(hmm.copying, name) for name in _COPYING}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     config = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -130,7 +114,7 @@ def save_hmm(
         "dtype": str(hmm.emission.dtype).removeprefix("torch."),
         "emission": {"dtype": encoded.dtype, "encoding": encoded.encoding},
         "vocabulary": None if vocabulary is None else vocabulary.fingerprint,
-        "eos_ids": sorted(map(int, ends or ())),
+        "eos_ids": [] if vocabulary is None else sorted(map(int, vocabulary.eos_ids)),
         "facts": dict(facts or {}),
         "checksum": checksum(tensors),
     }
@@ -142,17 +126,11 @@ def save_hmm(
 
 
 def _write(folder: Path, tensors: dict[str, Tensor], config: str) -> Path:
-    def write_into(place: Path) -> None:
+    # Until both files are there, the checksums differ, and nobody reads a mixture.
+    with nullcontext(folder) if folder.exists() else whole_folder(folder) as place:
         metadata = {"format": "pt", "checksum": json.loads(config)["checksum"]}
         write_tensors(place / _WEIGHTS, tensors, metadata)
         write_text(place / _CONFIG, config)
-
-    if folder.exists():
-        # Until both files are there, the checksums differ, and nobody reads a mixture.
-        write_into(folder)
-        return folder
-    with whole_folder(folder) as temporary:
-        write_into(temporary)
     return folder
 
 
@@ -186,7 +164,7 @@ def load_hmm(
         info = _info(config)
         _check_vocabulary(info.vocabulary, info.vocab_size, vocabulary)
         tensors, metadata = read_tensors(weights)
-        hmm = _read_own(tensors, metadata, config, dtype, verify)
+        hmm = _read_own(tensors, metadata, info, config, dtype, verify)
     else:
         tensors, _ = read_tensors(weights)
         hmm = read_foreign(tensors, config, dtype or torch.float32)
@@ -195,11 +173,7 @@ def load_hmm(
 
 
 def read_info(source: str | os.PathLike[str]) -> CheckpointInfo:
-    """What a folder in our format says about its model, without reading the model.
-
-    Raises:
-        CheckpointError: The folder is not in our format.
-    """
+    """What a folder in our format says about its model, without reading the model."""
     return _info(_files(source)[1])
 
 
@@ -232,11 +206,11 @@ def _info(config: Mapping[str, Any]) -> CheckpointInfo:
 def _read_own(
     tensors: dict[str, Tensor],
     metadata: Mapping[str, str],
+    info: CheckpointInfo,
     config: Mapping[str, Any],
     dtype: torch.dtype | None,
     verify: bool,
 ) -> HiddenMarkovModel:
-    info = _info(config)
     expected = config.get("checksum")
     if metadata.get("checksum") != expected or (verify and checksum(tensors) != expected):
         raise CheckpointError(
@@ -244,15 +218,10 @@ def _read_own(
             "differ): saving was interrupted, or the file is damaged; save or download it again"
         )
     own = dtype or getattr(torch, info.dtype)
-    scales = {
-        name: tensors[f"emission.{name}"] for name in _SCALES if f"emission.{name}" in tensors
-    }
+    scales = {name.removeprefix(_SCALE): tensors[name] for name in tensors if _SCALE in name}
     try:
-        encoded = Encoded(
-            info.emission_dtype,
-            config["emission"]["encoding"],
-            {"emission": tensors["emission"], **scales},
-        )
+        stored = {"emission": tensors["emission"], **scales}
+        encoded = Encoded(info.emission_dtype, config["emission"]["encoding"], stored)
         emission = decode(encoded, own)
         kind = _KINDS[info.kind]
         factors = [tensors[name].to(own, copy=True) for name in kind.factor_names]
@@ -294,21 +263,16 @@ def _files(source: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
     path = Path(source)
     if not path.exists():
         path = _from_hub(str(source))
-    if path.is_file():
-        weights = path
-    else:
+    weights = path if path.is_file() else path / _WEIGHTS
+    if not weights.exists():
         found = sorted(path.glob("*.safetensors"))
-        weights = path / _WEIGHTS
-        if not weights.exists() and len(found) == 1:
-            weights = found[0]
-        elif not weights.exists():
-            pickles = any(True for pattern in _PICKLES for _ in path.glob(pattern))
-            advice = (
-                "its weights are pickled, which can run code when read: convert them to safetensors"
-                if pickles
-                else f"expected {_WEIGHTS}"
-            )
+        if len(found) != 1:
+            advice = f"expected {_WEIGHTS}"
+            if any(list(path.glob(pattern)) for pattern in _PICKLES):
+                advice = "its weights are pickled, which can run code when read: convert them to "
+                advice += "safetensors"
             raise CheckpointError(f"there is no model in the folder {path.name!r}; {advice}")
+        weights = found[0]
     if weights.suffix != ".safetensors":
         raise CheckpointError(
             f"models are read from safetensors files only, but {weights.name} is none; pickles can "

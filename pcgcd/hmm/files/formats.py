@@ -24,11 +24,7 @@ _TOLERANCE = 1e-2
 def read_foreign(
     tensors: Mapping[str, Tensor], config: Mapping[str, Any], dtype: torch.dtype
 ) -> HiddenMarkovModel:
-    """A model from the tensors of Ctrl-G, or of the Monarch HMMs.
-
-    Raises:
-        CheckpointError: The tensors are of neither kind, or contradict each other or the config.
-    """
+    """A model from the tensors of Ctrl-G, or of the Monarch HMMs."""
     names = frozenset(tensors)
     if names == _CTRL_G:
         hmm: HiddenMarkovModel = _ctrl_g(tensors, dtype)

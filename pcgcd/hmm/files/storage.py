@@ -39,40 +39,26 @@ _DTYPES = {
 
 
 class Encoded(NamedTuple):
-    """A stored emission.
+    """A stored emission."""
 
-    Attributes:
-        dtype: How it was asked for: float64, float32, float16, bfloat16 or int8.
-        encoding: What the numbers mean.
-        tensors: The numbers, and scales if there are any, by name.
-    """
-
-    dtype: str
-    encoding: str
-    tensors: dict[str, Tensor]
+    dtype: str  # how it was asked for: float64, float32, float16, bfloat16 or int8
+    encoding: str  # what the numbers mean
+    tensors: dict[str, Tensor]  # the numbers, and scales if there are any, by name
 
 
 @dataclass(frozen=True)
 class StorageError:
-    """What a way of storing an emission costs.
+    """What a way of storing an emission costs."""
 
-    Attributes:
-        dtype: How it is stored.
-        encoding: What the numbers mean.
-        num_bytes: Of the emission.
-        max_log_error: The largest error of a log-probability, in nats, over all that are not zero.
-        mean_log_error: Their mean.
-        mean_kl: KL divergence of the stored rows from the true ones, in nats, the mean over rows.
-        max_kl: The largest over rows.
-    """
-
-    dtype: str
-    encoding: str
-    num_bytes: int
+    dtype: str  # how it is stored
+    encoding: str  # what the numbers mean
+    num_bytes: int  # of the emission
+    # The largest error of a log-probability, in nats, over all that are not zero.
     max_log_error: float
-    mean_log_error: float
+    mean_log_error: float  # their mean
+    # KL divergence of the stored rows from the true ones, in nats, the mean over rows.
     mean_kl: float
-    max_kl: float
+    max_kl: float  # the largest over rows
 
 
 def dtype_name(dtype: torch.dtype | str | None, default: torch.dtype) -> str:
@@ -97,11 +83,11 @@ def _row_pieces(matrix: Tensor) -> Iterator[slice]:
 def encode(emission: Tensor, dtype: str) -> Encoded:
     """Store an emission (H, V) of probabilities."""
     emission = emission.detach()
-    if dtype in ("float64", "float32", "bfloat16"):
-        return Encoded(dtype, "p", {"emission": emission.to(_DTYPES[dtype])})
+    if dtype == "int8":
+        return _best_of_int8(emission)
     if dtype == "float16":
         return Encoded(dtype, "sqrt", {"emission": _filled(emission, torch.float16, _half)})
-    return _best_of_int8(emission)
+    return Encoded(dtype, "p", {"emission": emission.to(_DTYPES[dtype])})
 
 
 def _filled(
@@ -147,52 +133,43 @@ def _log_range(emission: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _int8(emission: Tensor, encoding: str, column_range: tuple[Tensor, Tensor]) -> Encoded:
-    if encoding == "sqrt":
+    lowest, highest = column_range
+    token_steps = _step(lowest, highest)
+    row_steps = torch.empty(emission.shape[0], device=emission.device)
 
-        def levels(part: Tensor, rows: slice) -> Tensor:
+    def levels(part: Tensor, rows: slice) -> Tensor:
+        if encoding == "sqrt":
             root = part.sqrt()
             return root * (_LEVELS / root.amax(-1, keepdim=True))
-
-        return Encoded("int8", encoding, {"emission": _filled_levels(emission, levels)})
-    if encoding == "log by token":
-        lowest, highest = column_range
-        step = ((highest - lowest) / (_LEVELS - 1)).clamp(min=1e-12)
-
-        def by_token(part: Tensor, rows: slice) -> Tensor:
-            return (part.log() - lowest) / step + 1
-
-        stored = {"emission": _filled_levels(emission, by_token), "lowest": lowest, "step": step}
-        return Encoded("int8", encoding, stored)
-    steps = torch.empty(emission.shape[0], device=emission.device)
-
-    def by_row(part: Tensor, rows: slice) -> Tensor:
         log_part = part.log()
-        high = log_part.amax(-1, keepdim=True)
+        if encoding == "log by token":
+            return (log_part - lowest) / token_steps + 1
         low = torch.where(part > 0, log_part, torch.inf).amin(-1, keepdim=True)
-        step = ((high - low) / (_LEVELS - 1)).clamp(min=1e-12)
-        steps[rows] = step[:, 0]
+        step = _step(low, log_part.amax(-1, keepdim=True))
+        row_steps[rows] = step[:, 0]
         return (log_part - low) / step + 1
 
-    return Encoded("int8", encoding, {"emission": _filled_levels(emission, by_row), "step": steps})
-
-
-def _filled_levels(emission: Tensor, levels: Callable[[Tensor, slice], Tensor]) -> Tensor:
     def rounded(part: Tensor, rows: slice) -> Tensor:
         found = levels(part, rows).round_().clamp_(1, _LEVELS)
         return torch.where(part > 0, found, 0.0).to(torch.uint8)
 
-    return _filled(emission, torch.uint8, rounded)
+    stored = {"emission": _filled(emission, torch.uint8, rounded)}
+    if encoding == "log by token":
+        stored |= {"lowest": lowest, "step": token_steps}
+    elif encoding == "log by row":
+        stored |= {"step": row_steps}
+    return Encoded("int8", encoding, stored)
+
+
+def _step(lowest: Tensor, highest: Tensor) -> Tensor:
+    return ((highest - lowest) / (_LEVELS - 1)).clamp(min=1e-12)
 
 
 # -- decoding ---------------------------------------------------------------------------------
 
 
 def decode(encoded: Encoded, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The emission (H, V), its rows normalised.
-
-    Raises:
-        CheckpointError: The tensors do not fit the encoding.
-    """
+    """The emission (H, V), its rows normalised."""
     stored = encoded.tensors["emission"]
     result = torch.empty(stored.shape, dtype=dtype, device=stored.device)
     for rows in _row_pieces(stored):
@@ -230,10 +207,8 @@ def _errors(emission: Tensor, encoded: Encoded) -> StorageError:
     largest, total, entries = 0.0, 0.0, 0
     divergences = []
     for rows in _row_pieces(emission):
-        part = emission[rows].double()
-        part = normalised(part)
-        own = Encoded(encoded.dtype, encoded.encoding, dict(encoded.tensors))
-        back = normalised(_weights(own, rows, torch.float64))
+        part = normalised(emission[rows].double())
+        back = normalised(_weights(encoded, rows, torch.float64))
         positive = part > 0
         difference = torch.where(positive, part.log() - back.log(), 0.0)
         largest = max(largest, float(difference.abs().max()))

@@ -52,10 +52,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write a safetensors file as a whole or not at all.
-
-    The values go from the tensors to the file without a copy in between.
-    """
+    """Write a safetensors file as a whole or not at all, without a copy of the values."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name, tensor in tensors.items():
@@ -72,11 +69,7 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a safetensors file, mapped from it, and its metadata.
-
-    Raises:
-        CheckpointError: It is no safetensors file, or it is truncated.
-    """
+    """The tensors of a safetensors file, mapped from it, and its metadata."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -25,12 +25,7 @@ class Callbacks(NamedTuple):
 
 @contextmanager
 def bars(samples: int, wanted: bool) -> Iterator[Callbacks]:
-    """Bars with tokens per second and the time left.
-
-    Args:
-        samples: How many samples there will be.
-        wanted: Whether to draw them.
-    """
+    """Bars with tokens per second and the time left, if they are wanted."""
     if not wanted:
         yield Callbacks(None, None, None)
         return

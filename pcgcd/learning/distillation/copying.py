@@ -57,8 +57,7 @@ def learn_copying(
             f"copying is learnt from answers with a prompt each, but there are {len(tokens)} "
             f"answers and {len(prompts)} prompts"
         )
-    ends = tuple(sorted(set(eos_ids)))
-    sets = [torch.tensor(sorted(set(prompt) - set(ends)), dtype=torch.long) for prompt in prompts]
+    ends, sets = _without_ends(prompts, eos_ids)
     emission = hmm.emission
     copies = emission.index_fill(1, torch.tensor(ends, dtype=torch.long), 0).any(1)
     rates = torch.where(copies, _RATE, 0.0).to(emission)
@@ -82,8 +81,7 @@ def copying_log_likelihood(
     eos_ids: Iterable[int],
 ) -> float:
     """The mean log-likelihood of a token of answers given their prompts, in nats."""
-    ends = tuple(sorted(set(eos_ids)))
-    sets = [torch.tensor(sorted(set(prompt) - set(ends)), dtype=torch.long) for prompt in prompts]
+    ends, sets = _without_ends(prompts, eos_ids)
     total = _statistics(hmm, copying, tokens, sets, ends).log_likelihood
     return total / int(num_tokens(tokens, ends).sum())
 
@@ -97,29 +95,28 @@ def cross_fitted_log_likelihood(
 ) -> float | None:
     """The same where each half of the prompts is rated with what was learnt from the other half.
 
-    Args:
-        hmm: The model.
-        tokens: Answers, (N, n), padded with EOS.
-        prompts: The tokens of the prompt of each answer.
-        numbers: The number of the prompt of each answer, (N,).
-        eos_ids: The tokens that end a text.
-
-    Returns:
-        Nats per token; None if there is one prompt only.
+    The number of each answer's prompt, (N,), says which half it belongs to. None if there is one
+    prompt only.
     """
     ends = tuple(sorted(set(eos_ids)))
     second = torch.isin(numbers, numbers.unique()[1::2])
     if not bool(second.any()):
         return None
-    total = 0.0
+    total, lengths = 0.0, num_tokens(tokens, ends)
     for half in (second, ~second):
         known, asked = (~half).nonzero().flatten().tolist(), half.nonzero().flatten().tolist()
         learnt = learn_copying(hmm, tokens[known], [prompts[i] for i in known], ends)
-        count = float(num_tokens(tokens[asked], ends).sum())
-        total += count * copying_log_likelihood(
-            hmm, learnt, tokens[asked], [prompts[i] for i in asked], ends
-        )
-    return total / float(num_tokens(tokens, ends).sum())
+        rated = [prompts[i] for i in asked]
+        mean = copying_log_likelihood(hmm, learnt, tokens[asked], rated, ends)
+        total += mean * float(lengths[asked].sum())
+    return total / float(lengths.sum())
+
+
+def _without_ends(
+    prompts: Sequence[Iterable[int]], eos_ids: Iterable[int]
+) -> tuple[tuple[int, ...], list[Tensor]]:
+    ends = tuple(sorted(set(eos_ids)))
+    return ends, [torch.tensor(sorted(set(p) - set(ends)), dtype=torch.long) for p in prompts]
 
 
 def _statistics(

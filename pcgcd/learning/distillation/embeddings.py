@@ -17,15 +17,10 @@ __all__ = ["TokenStates", "next_token_probabilities", "token_states"]
 
 
 class TokenStates(NamedTuple):
-    """The states of the last layer around each token, (number of tokens, d) float32 each.
+    """The states of the last layer around each token, (number of tokens, d) float32 each."""
 
-    Attributes:
-        before: From which the token was predicted.
-        after: When it had been read.
-    """
-
-    before: Tensor
-    after: Tensor
+    before: Tensor  # from which the token was predicted
+    after: Tensor  # when it had been read
 
 
 def token_states(
@@ -48,9 +43,6 @@ def token_states(
         lengths: How many tokens of each count, (N,).
         batch_size: How many samples are read at once.
         progress: Called with the number of samples that were read, again and again.
-
-    Raises:
-        InvalidParameterError: The language model is of another kind.
     """
     model = model_of(lm)
     if not all(map(len, prompts)):
@@ -89,11 +81,7 @@ def next_token_probabilities(lm: LanguageModel, before: Tensor) -> Tensor:
 
 
 def model_of(lm: LanguageModel) -> Any:
-    """The model of transformers that a language model wraps.
-
-    Raises:
-        InvalidParameterError: It is of another kind.
-    """
+    """The model of transformers that a language model wraps."""
     model: Any = getattr(lm, "model", None)
     if model is None or not hasattr(model, "base_model"):
         raise InvalidParameterError(

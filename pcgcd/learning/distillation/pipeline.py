@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -127,7 +126,7 @@ def distill(
         progress=on_sample,
     )
     run = _Distillation(lm, sources, samples, start, fitting, seed, folder)
-    run.begin(on_read)
+    run.processes.do_first(lambda: run.begin(on_read))
     result = run.fit(on_fit)
     return run.finish(result, on_read, emission_dtype, notes or {})
 
@@ -158,7 +157,7 @@ def _check(
         check_same({**there, "samples": count}, here, folder, _OTHER)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Distillation:
     """What comes after sampling; each part is done once, and read back when it was there."""
 
@@ -171,6 +170,8 @@ class _Distillation:
     folder: Path
 
     def __post_init__(self) -> None:
+        self.processes = Processes()
+        self.training, self.held_out = self.samples.split(self.fitting.held_out)
         if not len(self.training):
             raise InvalidParameterError(
                 f"of {len(self.samples)} samples none is left to learn from; draw more, or hold "
@@ -181,22 +182,6 @@ class _Distillation:
                 f"smoothing needs held-out samples, but of {len(self.samples)} none is; draw more, "
                 "or hold out more"
             )
-
-    @cached_property
-    def processes(self) -> Processes:
-        return Processes()
-
-    @cached_property
-    def _split(self) -> tuple[Tensor, Tensor]:
-        return self.samples.split(self.fitting.held_out)
-
-    @property
-    def training(self) -> Tensor:
-        return self._split[0]
-
-    @property
-    def held_out(self) -> Tensor:
-        return self._split[1]
 
     def facts(self) -> dict[str, Any]:
         """What decides the HMM."""
@@ -211,9 +196,6 @@ class _Distillation:
 
     def begin(self, on_read: Reading) -> None:
         """Make the model that fitting starts from, unless it is there."""
-        self.processes.do_first(lambda: self._begin(on_read))
-
-    def _begin(self, on_read: Reading) -> None:
         for name in _WRITTEN:
             remove_leftovers(self.folder / name)
         start, samples, folder = self.start, self.samples, self.folder / "start"
@@ -229,15 +211,12 @@ class _Distillation:
             return
         hmm = initialise(
             samples.tokens[self.training],
-            start.num_hidden,
+            **asdict(start),
             vocab_size=samples.manifest.vocab_size,
             eos_ids=samples.manifest.eos_ids,
-            method=start.method,
             lm=self.lm,
             prompts=self._prompts(self.training) if start.method == "lvd" else None,
-            max_samples=start.max_samples,
             seed=self.seed,
-            transition=start.transition,
             progress=_told(on_read, min(start.max_samples, len(self.training))),
         )
         save_hmm(hmm, folder, vocabulary=self.lm.vocabulary, facts=facts)
@@ -245,22 +224,17 @@ class _Distillation:
     def fit(self, progress: Callable[[Progress], None] | None) -> FitResult[Any]:
         """Fit; the result is on the CPU."""
         first = load_hmm(self.folder / "start", vocabulary=self.lm.vocabulary)
-        tokens, held_out, fitting = self.samples.tokens, self.held_out, self.fitting
+        tokens, settings = self.samples.tokens, asdict(self.fitting)
+        settings["keep_last"] = settings.pop("smooth")
+        settings["held_out"] = tokens[self.held_out] if len(self.held_out) else None
+        settings["patience"] = settings["patience"] if len(self.held_out) else None
+        del settings["copy"]
         result = fit(
             first.to("cuda") if torch.cuda.is_available() else first,
             tokens[self.training],
-            held_out=tokens[held_out] if len(held_out) else None,
-            epochs=fitting.epochs,
-            batch_size=fitting.batch_size,
-            step_size=fitting.step_size,
-            pseudocount=fitting.pseudocount,
-            dropout=fitting.dropout,
-            patience=fitting.patience if len(held_out) else None,
+            **settings,
             seed=self.seed,
-            keep_last=fitting.smooth,
-            engine=fitting.engine,
             checkpoint_dir=self.folder / "fit",
-            checkpoint_seconds=fitting.checkpoint_seconds,
             progress=progress,
         )
         last = None if result.last is None else result.last.to("cpu")
@@ -283,8 +257,6 @@ class _Distillation:
                 if all(there.get(name) == value for name, value in facts.items()):
                     return
             tokens, eos_ids = self.samples.tokens, self.samples.manifest.eos_ids
-            chosen = tokens[self.training]
-            told = _told(on_read, len(chosen))
             models = {result.best_epoch: result.hmm}
             if result.last is not None:
                 models[len(result.history)] = result.last
@@ -292,9 +264,9 @@ class _Distillation:
                 [*models.values()],
                 self.lm,
                 self._prompts(self.training),
-                chosen,
+                tokens[self.training],
                 eos_ids,
-                progress=told,
+                progress=_told(on_read, len(self.training)),
             )
             tried = {
                 epoch: smooth(model, given, tokens[self.held_out])

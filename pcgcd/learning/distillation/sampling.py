@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
-from pcgcd.basics.numbers import check_whole_number
+from pcgcd.basics.numbers import check_whole_number, draw_at
 from pcgcd.decoding import SMC, Generator, Randomness, Request, systematic
 from pcgcd.errors import DeadEndError, EmptyLanguageError, InvalidParameterError
 from pcgcd.learning.distillation.prompts import Source, constraint_of, fingerprint, sources_of
@@ -163,9 +163,7 @@ class _Drawing:
     engine: Engine
     batch_size: int
     progress: Callable[[int, int], None]
-
-    def __post_init__(self) -> None:
-        self.automata: dict[int, FiniteAutomaton] = {}
+    automata: dict[int, FiniteAutomaton] = field(default_factory=dict)
 
     def shard(self, number: int) -> Shard:
         """One shard. What is drawn depends on its number only, not on other shards."""
@@ -176,10 +174,8 @@ class _Drawing:
         log_probs = torch.zeros(len(rows))
         seed = seed_of(manifest.seed, "shard", number)
         # All numbers of a whole shard, so that a short one is the beginning of a long one.
-        generator = torch.Generator().manual_seed(seed)
-        uniform = torch.rand(
-            manifest.shard_size, manifest.length, generator=generator, dtype=torch.float64
-        )
+        shape, generator = (manifest.shard_size, manifest.length), torch.Generator()
+        uniform = torch.rand(shape, generator=generator.manual_seed(seed), dtype=torch.float64)
         prompts = [manifest.prompt_of(row) for row in rows]
         constrained = torch.tensor([self.sources[p].constraint is not None for p in prompts])
         ids = {p: self.lm.encode(self.sources[p].prompt) for p in set(prompts)}
@@ -272,7 +268,6 @@ class SessionEngine:
     def answer(
         self, prompts: Sequence[tuple[int, ...]], length: int, uniform: Tensor, seed: int
     ) -> tuple[Tensor, Tensor]:
-        """See :class:`Engine`."""
         eos_ids = self.lm.vocabulary.eos_ids
         tokens = torch.full((len(prompts), length), eos_ids[0], dtype=torch.int32)
         log_probs = torch.zeros(len(prompts), dtype=torch.float64)
@@ -301,15 +296,11 @@ class SessionEngine:
 
 def _draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
     """The token of each row at which the distribution function passes a number, (k,)."""
-    sums = log_probs.exp().cumsum(-1, dtype=torch.float64)
-    total = sums[:, -1:]
+    weights = log_probs.exp()
+    total = weights.sum(-1, dtype=torch.float64)
     if not bool(torch.isfinite(total).all()) or bool((total <= 0).any()):
         raise InvalidParameterError(
             "the language model's log-probabilities are not those of a distribution: a row sums to "
             f"{math.nan if total.isnan().any() else float(total.min()):g}"
         )
-    point = uniform.to(sums.device).unsqueeze(1) * total
-    column = torch.searchsorted(sums, point, right=True).squeeze(1)
-    # Rounding can put the last point behind the last token that has any weight.
-    last = (sums < total).sum(-1)
-    return torch.minimum(column, last)
+    return draw_at(weights, uniform.to(weights.device))

@@ -81,14 +81,7 @@ class Fitting:
     engine: EMEngine = "own"
 
     def __post_init__(self) -> None:
-        check_fitting(
-            self.epochs,
-            self.batch_size,
-            self.pseudocount,
-            self.dropout,
-            self.patience,
-            self.engine,
-        )
+        check_fitting(self)
         if not 0 < self.step_size <= 1:
             raise InvalidParameterError(f"step_size must be in (0, 1], but is {self.step_size:g}")
         if not 0 <= self.held_out < 1:

@@ -27,35 +27,20 @@ _FEW_PROMPTS = 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """What decides the samples of a folder, and how many there are.
+    """What decides the samples of a folder, and how many there are."""
 
-    Attributes:
-        model: A name of the language model and a hash of its weights.
-        vocabulary: The fingerprint of its vocabulary.
-        vocab_size: The width V of its logits.
-        eos_ids: The tokens that end a text.
-        prompts: The hash of the prompts.
-        num_prompts: How many prompts there are.
-        seed: The seed.
-        length: The number of tokens n of each sample.
-        shard_size: The number of samples in each shard.
-        group: How many samples in a row answer one prompt.
-        engine: What generated them.
-        samples: How many samples were asked for.
-    """
-
-    model: str
-    vocabulary: str
-    vocab_size: int
-    eos_ids: tuple[int, ...]
-    prompts: str
-    num_prompts: int
-    seed: int
-    length: int
-    shard_size: int
-    group: int
-    engine: str
-    samples: int
+    model: str  # a name of the language model and a hash of its weights
+    vocabulary: str  # the fingerprint of its vocabulary
+    vocab_size: int  # the width V of its logits
+    eos_ids: tuple[int, ...]  # the tokens that end a text
+    prompts: str  # the hash of the prompts
+    num_prompts: int  # how many prompts there are
+    seed: int  # the seed
+    length: int  # the number of tokens n of each sample
+    shard_size: int  # the number of samples in each shard
+    group: int  # how many samples in a row answer one prompt
+    engine: str  # what generated them
+    samples: int  # how many samples were asked for
 
     def rows_of(self, shard: int) -> range:
         """The numbers of the samples of a shard."""
@@ -73,32 +58,21 @@ class Manifest:
 
 
 class Shard(NamedTuple):
-    """Some samples.
+    """Some samples."""
 
-    Attributes:
-        tokens: (rows, n) int32, padded with EOS behind the first EOS.
-        log_probs: log p_lm of each up to and including its first EOS, (rows,) float32.
-        constrained: Whether each was drawn under a constraint, (rows,) bool.
-    """
-
-    tokens: Tensor
-    log_probs: Tensor
-    constrained: Tensor
+    tokens: Tensor  # (rows, n) int32, padded with EOS behind the first EOS
+    log_probs: Tensor  # log p_lm of each up to and including its first EOS, (rows,) float32
+    constrained: Tensor  # whether each was drawn under a constraint, (rows,) bool
 
 
 class ShardFolder:
     """The files of one sampling run: ``manifest.json`` and ``shard-00000.safetensors``, ..."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Name the folder and what belongs into it."""
         self.folder, self.manifest = folder, manifest
 
     def open(self) -> None:
-        """Check that the folder is for these samples, or begin it.
-
-        Raises:
-            CheckpointError: It holds samples of another kind; says what differs.
-        """
+        """Check that the folder is for these samples, or begin it."""
         path = self.folder / _MANIFEST
         if path.exists():
             here = asdict(self.manifest)
@@ -127,11 +101,7 @@ class ShardFolder:
         write_tensors(path, tensors, {"samples": _key(self.manifest)})
 
     def read(self, number: int) -> Shard:
-        """Read a shard, mapped from its file.
-
-        Raises:
-            CheckpointError: It is missing, damaged, or of other samples.
-        """
+        """Read a shard, mapped from its file."""
         path = self.path_of(number)
         if not path.exists():
             raise CheckpointError(

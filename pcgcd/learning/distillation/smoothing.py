@@ -28,15 +28,10 @@ STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 1e5)
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What the language model predicts where an HMM is in each hidden state.
+    """What the language model predicts where an HMM is in each hidden state."""
 
-    Attributes:
-        emission: The mean of its predictions, (H, V); rows sum to one.
-        visits: How often the samples visit each hidden state, in expectation, (H,).
-    """
-
-    emission: Tensor
-    visits: Tensor
+    emission: Tensor  # the mean of its predictions, (H, V); rows sum to one
+    visits: Tensor  # how often the samples visit each hidden state, in expectation, (H,)
 
 
 def predictions(
@@ -83,17 +78,11 @@ def _within(sums: Tensor, hmm: HiddenMarkovModel) -> Tensor:
 
 
 class Smoothed(NamedTuple):
-    """A smoothed HMM.
+    """A smoothed HMM."""
 
-    Attributes:
-        hmm: The model.
-        strength: How many visits the predictions are worth.
-        held_out: Nats per token of the held-out samples.
-    """
-
-    hmm: Any
-    strength: float
-    held_out: float
+    hmm: Any  # the model
+    strength: float  # how many visits the predictions are worth
+    held_out: float  # nats per token of the held-out samples
 
 
 def smooth(

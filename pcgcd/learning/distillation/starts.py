@@ -103,23 +103,14 @@ def initialise(
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Which hidden states are for text, and which for the end of it.
+    """Which hidden states are for text, and which for the end of it."""
 
-    Attributes:
-        num_hidden: H.
-        vocab_size: V.
-        eos_ids: The tokens that end a text.
-        blocks: The (a, b) of a Monarch transition; None for a dense one.
-        ends: The absorbing hidden state of each EOS.
-        text: The other hidden states.
-    """
-
-    num_hidden: int
-    vocab_size: int
-    eos_ids: tuple[int, ...]
-    blocks: tuple[int, int] | None
-    ends: Tensor
-    text: Tensor
+    num_hidden: int  # H
+    vocab_size: int  # V
+    eos_ids: tuple[int, ...]  # the tokens that end a text
+    blocks: tuple[int, int] | None  # the (a, b) of a Monarch transition; None for a dense one
+    ends: Tensor  # the absorbing hidden state of each EOS
+    text: Tensor  # the other hidden states
 
     @classmethod
     def of(
@@ -223,11 +214,7 @@ def _random(layout: Layout, frequencies: Tensor, seed: int) -> HiddenMarkovModel
 
 
 def load_clustering() -> Any:
-    """The module of scikit-learn that clusters.
-
-    Raises:
-        MissingDependencyError: It is not installed.
-    """
+    """The module of scikit-learn that clusters."""
     return package("sklearn.cluster", 'initialising with method="lvd"')
 
 

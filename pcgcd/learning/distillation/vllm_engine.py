@@ -63,7 +63,6 @@ class VLLMEngine:
     def answer(
         self, prompts: Sequence[tuple[int, ...]], length: int, uniform: Tensor, seed: int
     ) -> tuple[Tensor, Tensor]:
-        """See :class:`~pcgcd.learning.distillation.sampling.Engine`."""
         parameters = [
             self._parameters(
                 temperature=1.0,

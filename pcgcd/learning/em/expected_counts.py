@@ -22,24 +22,16 @@ class Counts:
     """How often each parameter is expected to have been used; equals theta * d log p / d theta.
 
     Counts of two batches under one model add up to those of both.
-
-    Attributes:
-        initial: (H,).
-        transition: One tensor per factor: (H, H); or (a, b, b) and (b, a, a) for a Monarch.
-        tokens: The tokens that are counted, in rising order, (U,).
-        emission: Rows are tokens, (U, H).
-        log_likelihood: The sum over sequences.
-        num_sequences: The number of sequences.
-        num_tokens: The number of observed positions.
     """
 
-    initial: Tensor
+    initial: Tensor  # (H,)
+    # One tensor per factor: (H, H); or (a, b, b) and (b, a, a) for a Monarch.
     transition: tuple[Tensor, ...]
-    tokens: Tensor
-    emission: Tensor
-    log_likelihood: float
-    num_sequences: int
-    num_tokens: int
+    tokens: Tensor  # the tokens that are counted, in rising order, (U,)
+    emission: Tensor  # rows are tokens, (U, H)
+    log_likelihood: float  # the sum over sequences
+    num_sequences: int  # the number of sequences
+    num_tokens: int  # the number of observed positions
 
     def emission_matrix(self, vocab_size: int) -> Tensor:
         """The emission's counts with all tokens, (H, V)."""
@@ -61,7 +53,6 @@ class Counts:
         )
 
     def __add__(self, other: Counts) -> Counts:
-        """The counts of both batches."""
         tokens = torch.unique(torch.cat([self.tokens, other.tokens]))
         emission = self.emission.new_zeros(len(tokens), self.emission.shape[1])
         for part in (self, other):

@@ -17,6 +17,7 @@ from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm.model import HiddenMarkovModel
+from pcgcd.hmm.walks import observed_tokens
 from pcgcd.learning.em.fit_state import FitFolder, FitState
 from pcgcd.learning.em.parameters import Parameters
 from pcgcd.learning.em.pyjuice_em import PyjuiceEM
@@ -141,23 +142,18 @@ def _linear(start: float) -> Schedule:
     return lambda done: start * (1 - done)
 
 
-def check_fitting(
-    epochs: int,
-    batch_size: int,
-    pseudocount: float,
-    dropout: float,
-    patience: int | None,
-    engine: str,
-) -> None:
-    """Check arguments of :func:`fit`."""
-    check_whole_number("epochs", epochs)
-    check_whole_number("batch_size", batch_size, least=1)
-    check_whole_number("patience", 1 if patience is None else patience, least=1)
-    check_one_of("engine", engine, "own", "pyjuice")
-    if not 0 <= pseudocount < math.inf:
-        raise InvalidParameterError(f"pseudocount must be 0 or more, but is {pseudocount:g}")
-    if not 0 <= dropout < 1:
-        raise InvalidParameterError(f"dropout must be in [0, 1), but is {dropout:g}")
+def check_fitting(settings: Any) -> None:
+    """Check arguments of :func:`fit`, in an object that has them as attributes."""
+    check_whole_number("epochs", settings.epochs)
+    check_whole_number("batch_size", settings.batch_size, least=1)
+    check_whole_number("patience", 1 if settings.patience is None else settings.patience, least=1)
+    check_one_of("engine", settings.engine, "own", "pyjuice")
+    if not 0 <= settings.pseudocount < math.inf:
+        raise InvalidParameterError(
+            f"pseudocount must be 0 or more, but is {settings.pseudocount:g}"
+        )
+    if not 0 <= settings.dropout < 1:
+        raise InvalidParameterError(f"dropout must be in [0, 1), but is {settings.dropout:g}")
 
 
 @dataclass(frozen=True)
@@ -174,14 +170,7 @@ class _Plan:
     engine: EMEngine
 
     def __post_init__(self) -> None:
-        check_fitting(
-            self.epochs,
-            self.batch_size,
-            self.pseudocount,
-            self.dropout,
-            self.patience,
-            self.engine,
-        )
+        check_fitting(self)
 
     def batches(self, data: Sequences) -> int:
         return -(-len(data) // self.batch_size)
@@ -278,7 +267,7 @@ class _Run:
         """Do what is left to do."""
         self._resume()
         if self.plan.engine == "pyjuice" and not self.state.finished:
-            self.pyjuice = self._start_pyjuice()
+            self._start_pyjuice()
         while not self.state.finished:
             self._epoch()
         state, last = self.state, None
@@ -306,30 +295,27 @@ class _Run:
             self.state = found
             return
         self.state.finished = not self.plan.epochs
-        if self.held_out is not None:
-            self.state.start_held_out = self._measured()
-            self._keep_if_best(self.state.start_held_out)
+        self.state.start_held_out = self._measured()
+        self._keep_if_best(self.state.start_held_out)
 
-    def _start_pyjuice(self) -> PyjuiceEM:
+    def _start_pyjuice(self) -> None:
         if self.processes.count > 1:
             raise InvalidParameterError(
                 f"pyjuice's EM runs in one process, but there are {self.processes.count}; take "
                 "engine='own'"
             )
-        return PyjuiceEM(self.parameters, self.data.length, self.plan.pseudocount)
+        self.pyjuice = PyjuiceEM(self.parameters, self.data.length, self.plan.pseudocount)
 
-    def _measured(self) -> float:
+    def _measured(self) -> float | None:
         if self.held_out is None:
-            return math.nan
-        return _measure(
-            self.parameters, self.held_out, self.plan.batch_size, self.ending, self.processes
-        )
+            return None
+        size = self.plan.batch_size
+        return _measure(self.parameters, self.held_out, size, self.ending, self.processes)
 
     def _epoch(self) -> None:
         """One pass over the data, or what is left of it."""
-        state = self.state
+        state, plan = self.state, self.plan
         self.ticked = time.monotonic()
-        plan = self.plan
         parts = batch_order(len(self.data), plan.batch_size, seed=plan.seed, epoch=state.epoch)
         while state.batch < self.batches:
             self._step(self.data.rows(parts[state.batch]))
@@ -363,8 +349,7 @@ class _Run:
 
     def _own_step(self, batch: Tensor, lengths: Tensor | None) -> float:
         """The step of this library; returns the log-likelihood of the batch before it."""
-        tokens = torch.unique(batch)
-        tokens = tokens[tokens >= 0]
+        tokens = observed_tokens(batch)
         own = slice(self.processes.rank, None, self.processes.count)
         part = None if lengths is None else lengths[own]
         counts = self.processes.do(lambda: self.parameters.counts(batch[own], tokens, part))
@@ -376,21 +361,20 @@ class _Run:
         state, plan = self.state, self.plan
         self._collect()
         self.parameters.write_out()
-        held_out = None if self.held_out is None else self._measured()
+        held_out = self._measured()
         seconds = state.seconds + time.monotonic() - self.ticked
         train = state.log_likelihood / max(1, state.tokens)
         state.epoch += 1
         state.history.append(Epoch(state.epoch, self.size, train, held_out, round(seconds, 3)))
-        if held_out is not None:
-            self._keep_if_best(held_out)
+        self._keep_if_best(held_out)
         tired = plan.patience is not None and state.epoch - state.best_epoch >= plan.patience
         state.finished = state.epoch >= plan.epochs or (held_out is not None and tired)
         state.batch, state.tokens, state.log_likelihood, state.seconds = 0, 0, 0.0, 0.0
         self._save()
 
-    def _keep_if_best(self, held_out: float) -> None:
+    def _keep_if_best(self, held_out: float | None) -> None:
         state = self.state
-        if state.best is not None and not held_out > state.best:
+        if held_out is None or (state.best is not None and not held_out > state.best):
             return
         state.best, state.best_epoch = held_out, state.epoch
         if self.folder is None:

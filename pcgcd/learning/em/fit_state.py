@@ -26,37 +26,24 @@ class FitState:
     """Where a fit is; together with the parameters, all that it depends on.
 
     The order of batches and what is dropped are functions of the seed and these numbers.
-
-    Attributes:
-        epoch: Epochs that are done.
-        batch: Batches of the next epoch that are done.
-        log_likelihood: Of these batches.
-        tokens: Of these batches.
-        seconds: That these batches took.
-        history: The epochs that are done.
-        best_epoch: The one with the highest held-out likelihood so far, 0 for the start.
-        best: That likelihood.
-        start_held_out: Held-out likelihood before the first step.
-        finished: Whether there is nothing left to do.
     """
 
-    epoch: int = 0
-    batch: int = 0
-    log_likelihood: float = 0.0
-    tokens: int = 0
-    seconds: float = 0.0
-    history: list[Epoch] = field(default_factory=list)
-    best_epoch: int = 0
-    best: float | None = None
-    start_held_out: float | None = None
-    finished: bool = False
+    epoch: int = 0  # epochs that are done
+    batch: int = 0  # batches of the next epoch that are done
+    log_likelihood: float = 0.0  # of these batches
+    tokens: int = 0  # of these batches
+    seconds: float = 0.0  # that these batches took
+    history: list[Epoch] = field(default_factory=list)  # the epochs that are done
+    best_epoch: int = 0  # the one with the highest held-out likelihood so far, 0 for the start
+    best: float | None = None  # that likelihood
+    start_held_out: float | None = None  # held-out likelihood before the first step
+    finished: bool = False  # whether there is nothing left to do
 
 
 class FitFolder:
     """The files of one fit: ``state.safetensors`` and ``best.safetensors``."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        """Name the folder, and the settings that make the fit what it is."""
         self.folder, self.settings = folder, settings
         self._state, self._best = folder / "state.safetensors", folder / "best.safetensors"
 
@@ -71,11 +58,7 @@ class FitFolder:
         write_tensors(self._state, parameters.tensors(), {"fit": json.dumps(written)})
 
     def load(self, parameters: Parameters) -> FitState | None:
-        """Read parameters and state; None if there is nothing yet.
-
-        Raises:
-            CheckpointError: The folder belongs to another fit, or the file is damaged.
-        """
+        """Read parameters and state; None if there is nothing yet."""
         if not self._state.exists():
             return None
         tensors, metadata = read_tensors(self._state)

@@ -19,12 +19,7 @@ _ROWS = 8192
 
 
 def ngram_log_likelihood(
-    data: Data,
-    held_out: Data,
-    vocab_size: int,
-    *,
-    order: int = 2,
-    eos_ids: tuple[int, ...] = (),
+    data: Data, held_out: Data, vocab_size: int, *, order: int = 2, eos_ids: tuple[int, ...] = ()
 ) -> float:
     """Nats per token of sequences under an n-gram model with interpolated absolute discounting.
 

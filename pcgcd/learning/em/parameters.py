@@ -8,7 +8,7 @@ from torch import Tensor
 from pcgcd.basics.numbers import normalise_
 from pcgcd.hmm.model import HiddenMarkovModel
 from pcgcd.hmm.steps import Steps, steps_of
-from pcgcd.hmm.walks import index_of, log_likelihoods, working_dtype
+from pcgcd.hmm.walks import index_of, log_likelihoods, observed_tokens, working_dtype
 from pcgcd.learning.em.expected_counts import Counts, counts_of
 
 __all__ = ["Parameters"]
@@ -38,7 +38,6 @@ class Parameters:
         scale: Tensor,
         offset: Tensor,
     ) -> None:
-        """Hold the tensors; :meth:`copy_of` makes them."""
         self.kind, self.steps, self.initial, self.stored = kind, steps, initial, stored
         self.scale, self.offset = scale, offset
         parts = [(part > 0).sum(0) for part in _pieces(stored)]
@@ -101,8 +100,7 @@ class Parameters:
 
     def log_likelihoods(self, batch: Tensor, lengths: Tensor | None) -> Tensor:
         """The log-likelihood of each sequence, (batch,) in float64."""
-        tokens = torch.unique(batch)
-        tokens = tokens[tokens >= 0]
+        tokens = observed_tokens(batch)
         index = index_of(batch, tokens)
         return log_likelihoods(self.steps, self.initial, self.rows(tokens), index, lengths)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.pyjuice.compiling import compile_pyjuice
-from pcgcd.circuits.pyjuice.library import bottom_up, load_pyjuice
+from pcgcd.circuits.pyjuice.library import compile_pyjuice, load_pyjuice, nodes_of
 from pcgcd.circuits.pyjuice.writing import PyjuiceExport
 from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
 from pcgcd.learning.em.parameters import Parameters
@@ -22,17 +21,6 @@ class PyjuiceEM:
     """
 
     def __init__(self, parameters: Parameters, length: int, pseudocount: float) -> None:
-        """Compile the model.
-
-        Args:
-            parameters: Where to start.
-            length: The length n of all sequences.
-            pseudocount: Mass added to each distribution.
-
-        Raises:
-            InvalidParameterError: There is no CUDA device, or the model or pseudocount do not suit.
-            MissingDependencyError: pyjuice is not installed.
-        """
         factors = parameters.steps.factors
         if len(factors) > 1:
             raise InvalidParameterError(
@@ -55,23 +43,14 @@ class PyjuiceEM:
             alpha=factors[0].float().cpu(),
             beta=emission.float().cpu().contiguous(),
         )
-        own = [node for node in bottom_up(root) if not node.is_tied()]
+        own = [node for node in nodes_of(root) if not node.is_tied()]
         self._emission = next(node for node in own if node.is_input())
         self._transition, self._initial = (node for node in own if node.is_sum())
         self._pseudocount = pseudocount
         self._circuit = compile_pyjuice(PyjuiceExport(root, 0.0), device)
 
     def step(self, batch: Tensor, step_size: float) -> float:
-        """One step of EM; returns the log-likelihood of the batch before it.
-
-        Args:
-            batch: Tokens (batch, n), all of them observed.
-            step_size: In [0, 1].
-
-        Raises:
-            ImpossibleEvidenceError: A sequence has probability zero.
-            InvalidParameterError: A position was not observed.
-        """
+        """One step of EM on tokens (batch, n); returns their log-likelihood before it."""
         circuit, count = self._circuit, len(batch)
         if bool((batch < 0).any()):
             raise InvalidParameterError(
@@ -112,11 +91,7 @@ class PyjuiceEM:
 
 
 def cuda_device(own: torch.device) -> torch.device:
-    """The device itself if it is one of CUDA, and else the current one of CUDA.
-
-    Raises:
-        InvalidParameterError: There is none.
-    """
+    """The device itself if it is one of CUDA, and else the current one of CUDA."""
     if not torch.cuda.is_available():
         raise InvalidParameterError(
             "pyjuice's EM needs a CUDA device, but there is none here; take engine='own'"
