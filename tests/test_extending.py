@@ -160,7 +160,7 @@ BROKEN_PROPOSALS = [
     (InPlace, "weighing_changes_nothing"),
     (MeanOfTheBatch, "rows_do_not_depend_on_each_other"),
     (Position, "rows_do_not_depend_on_each_other"),
-    (Position, "selected_rows_keep_their_weights"),
+    (Position, "selected_rows_keep_their_answers"),
     (SecretlyGuided, "a_guide_is_asked_only_if_that_is_said"),
 ]
 
@@ -209,7 +209,7 @@ BROKEN_POTENTIALS = [
     (lambda state: zeros(state) + math.nan, "one_number_for_each_prefix"),
     (lambda state: zeros(state) + math.inf, "one_number_for_each_prefix"),
     (lambda state: torch.arange(state.num_rows) * 0.1, "rows_do_not_depend_on_each_other"),
-    (lambda state: torch.arange(state.num_rows) * 0.1, "selected_rows_keep_their_potential"),
+    (lambda state: torch.arange(state.num_rows) * 0.1, "selected_rows_keep_their_answers"),
     (lambda state: state.log_lookahead(), "a_guide_is_asked_only_if_that_is_said"),
 ]
 
@@ -571,9 +571,10 @@ MISTAKES = [
     ({"resampling": one_too_few}, "one_too_few.*each of the 4 particles, but returned 3"),
     ({"resampling": from_one}, "from_one.*from 0 to 3, but returned"),
     ({"resampling": lambda weights, rng: None}, "each of the 4 particles, but returned a NoneType"),
-    ({"lm": Model(lambda rows: rows + 1)}, "sum to 1.*row 0 sums to 2.718; return torch.log_soft"),
+    ({"lm": Model(lambda rows: rows + 1)}, "sum to 1.*row 0 sums to exp.1.; return torch.log_soft"),
     ({"lm": Model(lambda rows: rows * math.nan)}, "sum to 1.*NaN"),
-    ({"lm": Model(lambda rows: rows - math.inf)}, "row 0 sums to 0"),
+    ({"lm": Model(lambda rows: rows - math.inf)}, "row 0 sums to exp.-inf."),
+    ({"lm": Model(lambda rows: rows + 200)}, "row 0 sums to exp.200."),
     ({"lm": Model(lambda rows: rows[:, :-1])}, r"shape \(1, 6\), but returned shape \(1, 5\)"),
     ({"lm": Model(lambda rows: rows[:0])}, r"shape \(1, 6\), but returned shape \(0, 6\)"),
     ({"lm": Model(lambda rows: rows.tolist())}, "a tensor of floats.*returned a list"),

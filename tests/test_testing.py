@@ -39,7 +39,7 @@ from pcgcd.circuits.semirings import (
     Real,
     Semiring,
 )
-from pcgcd.circuits.semirings.linear import safe_log
+from pcgcd.circuits.semirings.tensors import safe_log
 from pcgcd.errors import CircuitTooLargeError
 from pcgcd.testing import (
     CircuitLaws,
@@ -50,6 +50,7 @@ from pcgcd.testing import (
     brute_force_unit_posteriors,
     enumerate_values,
     partial_strings,
+    run_laws,
 )
 
 F32, F64 = torch.float32, torch.float64
@@ -770,3 +771,19 @@ def test_importing_the_suites_needs_no_test_package() -> None:
     code = "import sys, pcgcd.testing; print({'pytest', 'hypothesis'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "set()", result.stderr
+
+
+def test_laws_run_without_pytest() -> None:
+    """All of them, for every type and semiring; the first that does not hold is raised."""
+
+    class TestRight(DenseLaws):
+        dtypes = (F32,)
+        batch_shapes = ((),)
+
+    class TestWrong(TestRight):
+        kind = RowsOffByOne
+
+    laws = [name for name in dir(TestRight) if name.startswith("test_")]
+    assert run_laws(TestRight) > len(laws)
+    with pytest.raises(AssertionError, match="rows"):
+        run_laws(TestWrong)

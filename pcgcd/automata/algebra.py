@@ -17,32 +17,10 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.empty_moves import assemble, orders, side_by_side
 from pcgcd.automata.graphs import Graph, too_large
 from pcgcd.automata.kernels.jit import Indices
-from pcgcd.automata.limits import STATE_LIMIT
-from pcgcd.automata.products import complete, path_product, with_common_classes
+from pcgcd.automata.limits import NEVER, STATE_LIMIT
+from pcgcd.automata.products import complemented, path_product, with_common_classes
 from pcgcd.automata.weights import language_only
 from pcgcd.errors import InvalidParameterError
-
-__all__ = [
-    "any_order",
-    "complement",
-    "concatenate",
-    "determinize",
-    "difference",
-    "intersection",
-    "is_empty",
-    "is_equivalent",
-    "is_universal",
-    "minimize",
-    "option",
-    "reduce",
-    "repeat",
-    "reverse",
-    "shuffle",
-    "star",
-    "support",
-    "trim",
-    "union",
-]
 
 _NONE: Indices = np.empty(0, dtype=np.int64)
 
@@ -97,11 +75,7 @@ def option(fa: FiniteAutomaton) -> FiniteAutomaton:
 
 
 def repeat(
-    fa: FiniteAutomaton,
-    least: int = 0,
-    most: int | None = None,
-    *,
-    state_limit: int = STATE_LIMIT,
+    fa: FiniteAutomaton, least: int = 0, most: int | None = None, *, state_limit: int = STATE_LIMIT
 ) -> FiniteAutomaton:
     """Between ``least`` and ``most`` of its words (None: any number), one after the other."""
     if least < 0 or (most is not None and most < least):
@@ -146,15 +120,15 @@ def intersection(*automata: FiniteAutomaton, state_limit: int = STATE_LIMIT) -> 
 
 def complement(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
     """Every other word over the vocabulary, as a minimal deterministic automaton."""
-    total = complete(_minimal("complement", fa, state_limit))
-    return total.with_accepting(~total.accepting).trimmed().refined().numbered().automaton()
+    others = complemented(_minimal("complement", fa, state_limit))
+    return others.trimmed().refined().numbered().automaton()
 
 
 def difference(
-    left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
+    fa: FiniteAutomaton, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> FiniteAutomaton:
-    """The words of the left one that the right one does not accept."""
-    return intersection(left, complement(right, state_limit=state_limit), state_limit=state_limit)
+    """The words of the first that the other does not accept."""
+    return intersection(fa, complement(other, state_limit=state_limit), state_limit=state_limit)
 
 
 # -- the same words from another automaton ----------------------------------------------------
@@ -203,35 +177,27 @@ def trim(fa: FiniteAutomaton) -> FiniteAutomaton:
 
 
 def shuffle(
-    left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
+    fa: FiniteAutomaton, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> FiniteAutomaton:
     """A word of each, their tokens interleaved in any way."""
-    a, b = (graph.trimmed() for graph in _graphs("shuffle", [left, right]))
+    a, b = (graph.trimmed() for graph in _graphs("shuffle", [fa, other]))
     count = a.num_states * b.num_states
     if count > state_limit:
         raise too_large("the shuffle of the automata", state_limit, f"{count:,}")
-    states_a, states_b = np.arange(a.num_states), np.arange(b.num_states)
     # The pair (p, q) is state p * S2 + q; an edge of one moves while the other stays.
-    first = (a.source[:, None] * b.num_states + states_b).ravel()
-    first_target = (a.target[:, None] * b.num_states + states_b).ravel()
-    second = (states_a[:, None] * b.num_states + b.source).ravel()
-    second_target = (states_a[:, None] * b.num_states + b.target).ravel()
-    return (
-        replace(
-            a,
-            num_states=count,
-            source=np.concatenate([first, second]),
-            target=np.concatenate([first_target, second_target]),
-            label=np.concatenate(
-                [np.repeat(a.label, b.num_states), np.tile(b.label + len(a.sets), a.num_states)]
-            ),
-            sets=np.concatenate([a.sets, b.sets]),
-            initial=np.outer(a.initial, b.initial).ravel(),
-            accepting=np.outer(a.accepting, b.accepting).ravel(),
-        )
-        .numbered()
-        .automaton()
+    pair = np.arange(count).reshape(a.num_states, b.num_states)
+    label = [np.repeat(a.label, b.num_states), np.tile(b.label + len(a.sets), a.num_states)]
+    whole = replace(
+        a,
+        num_states=count,
+        source=np.concatenate([pair[a.source].ravel(), pair[:, b.source].ravel()]),
+        target=np.concatenate([pair[a.target].ravel(), pair[:, b.target].ravel()]),
+        label=np.concatenate(label),
+        sets=np.concatenate([a.sets, b.sets]),
+        initial=np.outer(a.initial, b.initial).ravel(),
+        accepting=np.outer(a.accepting, b.accepting).ravel(),
     )
+    return whole.numbered().automaton()
 
 
 def any_order(
@@ -295,7 +261,7 @@ def any_order(
 
 def is_empty(fa: FiniteAutomaton) -> bool:
     """Whether no word is accepted."""
-    return fa.is_empty()
+    return bool((fa.distance_to_accept[fa.initial_mask] == NEVER).all())
 
 
 def is_universal(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> bool:
@@ -304,11 +270,11 @@ def is_universal(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> bool
 
 
 def is_equivalent(
-    left: FiniteAutomaton, right: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
+    fa: FiniteAutomaton, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> bool:
     """Whether both accept the same words: whether their minimal automata are the same."""
-    _graphs("is_equivalent", [left, right])
-    a, b = minimize(left, state_limit=state_limit), minimize(right, state_limit=state_limit)
+    _graphs("is_equivalent", [fa, other])
+    a, b = minimize(fa, state_limit=state_limit), minimize(other, state_limit=state_limit)
     pairs = [
         (a.source, b.source),
         (a.target, b.target),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pcgcd.automata.arrays import Indices
+from pcgcd.automata.arrays import Indices, Mask
 from pcgcd.errors import AutomatonTooLargeError
 
 if TYPE_CHECKING:
     from pcgcd.automata.automaton import FiniteAutomaton
-
-__all__ = ["is_deterministic", "is_unambiguous"]
+    from pcgcd.automata.graphs import Adjacency
 
 _PAIR_LIMIT = 100_000_000
 _CHUNK = 4_000_000
@@ -50,38 +49,23 @@ def is_unambiguous(fa: FiniteAutomaton) -> bool:
     Raises:
         AutomatonTooLargeError: More than 10^8 pairs of states would have to be visited.
     """
-    edges = _Edges(fa.source, fa.target, fa.label, fa.num_states)
-    reversed_edges = _Edges(fa.target, fa.source, fa.label, fa.num_states)
-    overlaps = fa.labels.overlaps()
-    reachable = _reach(
-        edges, overlaps, _pairs(np.flatnonzero(fa.initial_mask), fa.num_states), None
-    )
-    accepting = _pairs(np.flatnonzero(fa.accepting_mask), fa.num_states)
-    useful = _reach(reversed_edges, overlaps, np.intersect1d(accepting, reachable), reachable)
+    from pcgcd.automata.graphs import Graph
+
+    graph, overlaps = Graph.of(fa), fa.labels.overlaps()
+    reachable = _reach(graph.adjacency(), overlaps, _pairs(fa.initial_mask), None)
+    accepting = np.intersect1d(_pairs(fa.accepting_mask), reachable)
+    useful = _reach(graph.reversed().adjacency(), overlaps, accepting, reachable)
     return bool(np.all(useful // fa.num_states == useful % fa.num_states))
 
 
-class _Edges:
-    """Edges sorted by the state they leave."""
-
-    def __init__(self, start: Indices, end: Indices, label: Indices, num_states: int) -> None:
-        order = np.argsort(start, kind="stable")
-        self.end, self.label = end[order], label[order]
-        bounds = np.searchsorted(start[order], np.arange(num_states + 1))
-        self.first, self.degree = bounds[:-1], np.diff(bounds)
-        self.num_states = num_states
+def _pairs(states: Mask) -> Indices:
+    """The sorted codes p * S + q of all pairs p <= q (the product with itself is symmetric)."""
+    p, q = np.meshgrid(np.flatnonzero(states), np.flatnonzero(states), indexing="ij")
+    codes: Indices = (p * len(states) + q)[p <= q]
+    return codes
 
 
-def _pairs(states: Indices, num_states: int) -> Indices:
-    """The codes p * S + q of all pairs p <= q (the product with itself is symmetric)."""
-    p, q = np.meshgrid(states, states, indexing="ij")
-    codes: Indices = (p * num_states + q)[p <= q]
-    return np.unique(codes)
-
-
-def _reach(
-    edges: _Edges, overlaps: np.ndarray[Any, Any], start: Indices, within: Indices | None
-) -> Indices:
+def _reach(edges: Adjacency, overlaps: Mask, start: Indices, within: Indices | None) -> Indices:
     """All pairs that can be reached from the start by steps on a common token (sorted codes)."""
     seen = frontier = start
     while len(frontier):
@@ -98,20 +82,20 @@ def _reach(
     return seen
 
 
-def _steps(edges: _Edges, overlaps: np.ndarray[Any, Any], codes: Indices) -> list[Indices]:
+def _steps(edges: Adjacency, overlaps: Mask, codes: Indices) -> list[Indices]:
     """The pairs one step away, in chunks of bounded size."""
-    p, q = codes // edges.num_states, codes % edges.num_states
-    counts = edges.degree[p] * edges.degree[q]
+    first, degree = edges.offsets, np.diff(edges.offsets)
+    p, q = np.divmod(codes, len(degree))
+    counts = degree[p] * degree[q]
     result = [np.empty(0, dtype=np.int64)]
     splits = np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1
     for part in np.split(np.arange(len(codes)), splits):
         number = counts[part]
         which = np.repeat(part, number)
         offset = np.arange(len(which)) - np.repeat(np.cumsum(number) - number, number)
-        width = edges.degree[q[which]]
-        e1 = edges.first[p[which]] + offset // np.maximum(width, 1)
-        e2 = edges.first[q[which]] + offset % np.maximum(width, 1)
+        e1, e2 = np.divmod(offset, degree[q[which]])
+        e1, e2 = first[p[which]] + e1, first[q[which]] + e2
         common = overlaps[edges.label[e1], edges.label[e2]]
-        a, b = edges.end[e1[common]], edges.end[e2[common]]
-        result.append(np.unique(np.minimum(a, b) * edges.num_states + np.maximum(a, b)))
+        a, b = edges.target[e1[common]], edges.target[e2[common]]
+        result.append(np.unique(np.minimum(a, b) * len(degree) + np.maximum(a, b)))
     return result

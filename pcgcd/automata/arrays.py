@@ -10,16 +10,6 @@ import numpy as np
 from pcgcd.basics.numbers import is_whole_number
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = [
-    "Indices",
-    "Mask",
-    "Weights",
-    "frozen",
-    "indicator",
-    "state_array",
-    "token_array",
-]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Weights: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"

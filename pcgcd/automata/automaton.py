@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,11 +13,10 @@ from torch import Tensor
 
 from pcgcd.automata import ambiguity
 from pcgcd.automata.arrays import Indices, Mask, Weights, frozen, indicator, state_array
+from pcgcd.automata.deferred import MethodsOf
 from pcgcd.automata.edge_index import EdgeIndex
 from pcgcd.automata.edge_lists import read_edges
 from pcgcd.automata.labels import Labels
-from pcgcd.automata.limits import NEVER, STATE_LIMIT
-from pcgcd.automata.masks.methods import Masking
 from pcgcd.automata.running import Runner
 from pcgcd.circuits import (
     Chain,
@@ -33,11 +32,19 @@ from pcgcd.circuits import (
 from pcgcd.circuits.tables import table_html
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["FiniteAutomaton"]
+if TYPE_CHECKING:
+    from pcgcd.automata import algebra, drawing, interop, words
+    from pcgcd.automata.masks.bits import Words
+    from pcgcd.automata.masks.state_sets import States
+    from pcgcd.automata.masks.table import MaskTable
+else:  # These need numba, which takes a second to import.
+    algebra, drawing, interop, words = (
+        MethodsOf(f"pcgcd.automata.{name}") for name in ("algebra", "drawing", "interop", "words")
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FiniteAutomaton(Masking, Chain):
+class FiniteAutomaton(Chain):
     """A finite automaton (Def. 3.1) whose edges carry sets of tokens, and a circuit for every n.
 
     As a circuit its value on a string is the number of accepting paths (Thm 4.3): zero or one
@@ -182,29 +189,22 @@ class FiniteAutomaton(Masking, Chain):
     @cached_property
     def T_out(self) -> Operator:
         """The incidence of edges with their sources, (S, E)."""
-        source = self._tensor(self.source)
-        return Incidence(
-            source, torch.arange(len(source), device=self._device), (self.num_states, len(source))
-        )
+        shape = (self.num_states, self.num_edges)
+        return Incidence(self._tensor(self.source), self._edge_numbers, shape)
 
     @cached_property
     def T_in(self) -> Operator:
         """The incidence of edges with their targets, (E, S)."""
-        target = self._tensor(self.target)
-        return Incidence(
-            torch.arange(len(target), device=self._device), target, (len(target), self.num_states)
-        )
+        shape = (self.num_edges, self.num_states)
+        return Incidence(self._edge_numbers, self._tensor(self.target), shape)
 
     @cached_property
     def B_f(self) -> Operator:
         """Which tokens each edge admits, (E, V): edge to label, label to token set."""
-        label = self._tensor(self.label)
-        labels = LabelSets(
-            torch.tensor(self.labels.label_class, device=self._device),
-            self._tensor(self.labels.token_class),
-        )
-        edges = torch.arange(len(label), device=self._device)
-        return Composition(Incidence(edges, label, (len(label), labels.shape[0])), labels)
+        member = torch.tensor(self.labels.label_class, device=self._device)
+        labels = LabelSets(member, self._tensor(self.labels.token_class))
+        shape = (self.num_edges, self.labels.num_labels)
+        return Composition(Incidence(self._edge_numbers, self._tensor(self.label), shape), labels)
 
     @cached_property
     def edge_hmm(self) -> ChainOperators:
@@ -215,12 +215,10 @@ class FiniteAutomaton(Masking, Chain):
         """
         if not self.num_edges:
             return self._with_an_impossible_edge().edge_hmm
-        starts = np.flatnonzero(self.initial_mask[self.source])
-        columns = self._tensor(starts)
+        columns = self._tensor(np.flatnonzero(self.initial_mask[self.source]))
+        starts = Incidence(torch.zeros_like(columns), columns, (1, self.num_edges))
         return ChainOperators(
-            initial=compose(
-                Incidence(torch.zeros_like(columns), columns, (1, self.num_edges)), self._weights
-            ),
+            initial=compose(starts, self._weights),
             transition=compose(self.T_in, self.T_out, self._weights),
             emission=self.B_f,
             final=Diagonal(self.accepting[self._tensor(self.target)]),
@@ -248,6 +246,10 @@ class FiniteAutomaton(Masking, Chain):
         zero = frozen([0])
         weight = frozen([1.0]) if self.is_weighted else None
         return replace(self, source=zero, target=zero, label=zero, labels=nothing, weight=weight)
+
+    @property
+    def _edge_numbers(self) -> Tensor:
+        return torch.arange(self.num_edges, device=self._device)
 
     def _tensor(self, array: Any) -> Tensor:
         return torch.tensor(array, dtype=torch.long, device=self._device)
@@ -321,165 +323,76 @@ class FiniteAutomaton(Masking, Chain):
         return not self.is_weighted and not self.is_unambiguous
 
     # -- its language -------------------------------------------------------------------------
-    # The algebra is compiled when it is first used, so it is not imported before.
 
-    def support(self) -> FiniteAutomaton:
-        """The same words without weights."""
-        from pcgcd.automata import algebra
+    support = algebra.support
+    union = algebra.union
+    concatenate = algebra.concatenate
+    repeat = algebra.repeat
+    star = algebra.star
+    option = algebra.option
+    reverse = algebra.reverse
+    intersection = algebra.intersection
+    difference = algebra.difference
+    complement = algebra.complement
+    determinize = algebra.determinize
+    minimize = algebra.minimize
+    reduce = algebra.reduce
+    trim = algebra.trim
+    shuffle = algebra.shuffle
+    is_empty = algebra.is_empty
+    is_universal = algebra.is_universal
+    is_equivalent = algebra.is_equivalent
+    shortest_word = words.shortest_word
+    enumerate_words = words.enumerate_words
+    count_words = words.count_words
+    random_word = words.random_word
+    to_dot = interop.to_dot
+    _repr_svg_ = drawing.to_svg
 
-        return algebra.support(self)
+    # -- masks: which tokens may come next after a prefix, which a set of states stands for ---
 
-    def union(self, *others: FiniteAutomaton) -> FiniteAutomaton:
-        """The words of any of the automata; numbers of paths, and weights, are added."""
-        from pcgcd.automata import algebra
+    @cached_property
+    def _mask_table(self) -> MaskTable:
+        from pcgcd.automata.masks.table import MaskTable
 
-        return algebra.union(self, *others)
+        return MaskTable.of(self)
 
-    def concatenate(self, *others: FiniteAutomaton) -> FiniteAutomaton:
-        """A word of this one, then of the others in turn."""
-        from pcgcd.automata import algebra
+    @property
+    def start_states(self) -> tuple[int, ...]:
+        """The states before the first token; none if the language is empty."""
+        return self._mask_table.start()
 
-        return algebra.concatenate(self, *others)
+    def advance(self, states: States, token: int) -> tuple[int, ...]:
+        """The states after one more token; none if it was not allowed."""
+        return self._mask_table.advance(states, token)
 
-    def repeat(
-        self, least: int = 0, most: int | None = None, *, state_limit: int = STATE_LIMIT
-    ) -> FiniteAutomaton:
-        """Between ``least`` and ``most`` of its words (None: any number) after each other."""
-        from pcgcd.automata import algebra
+    def mask(self, states: States, remaining: int | None = None) -> Mask:
+        """Which tokens may come next, (V,) booleans, read-only.
 
-        return algebra.repeat(self, least, most, state_limit=state_limit)
+        With ``remaining`` (tokens that may still come, this one included) a token is allowed if
+        the text can then be finished in time: the mask of GCD, Eq. (2). Without it, if it can be
+        finished at all: the mask of LCD, Eq. (1).
 
-    def star(self) -> FiniteAutomaton:
-        """Any number of its words after each other."""
-        return self.repeat()
+        Args:
+            states: A state, the states of one prefix, or their indicator (S,).
+            remaining: The token budget that is left; None for any number.
+        """
+        from pcgcd.automata.masks.bits import unpack
 
-    def option(self) -> FiniteAutomaton:
-        """Its words and the empty one."""
-        return self.repeat(0, 1)
+        allowed = unpack(self._mask_table.mask(states, remaining), self.vocab_size)
+        allowed.flags.writeable = False
+        return allowed
 
-    def reverse(self) -> FiniteAutomaton:
-        """Its words read backwards."""
-        from pcgcd.automata import algebra
+    def masks(
+        self, states: Sequence[States], remaining: int | Sequence[int | None] | None = None
+    ) -> Words:
+        """The masks of k prefixes in one call, packed, (k, ceil(V / 32)) 32-bit words.
 
-        return algebra.reverse(self)
+        The functions of :mod:`pcgcd.automata.masks.bits` turn them into tensors and lists.
+        """
+        return self._mask_table.masks(states, remaining)
 
-    def intersection(
-        self, *others: FiniteAutomaton, state_limit: int = STATE_LIMIT
-    ) -> FiniteAutomaton:
-        """The words that all of the automata accept; paths, and weights, are multiplied."""
-        from pcgcd.automata import algebra
-
-        return algebra.intersection(self, *others, state_limit=state_limit)
-
-    def difference(
-        self, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
-    ) -> FiniteAutomaton:
-        """The words that the other does not accept."""
-        from pcgcd.automata import algebra
-
-        return algebra.difference(self, other, state_limit=state_limit)
-
-    def complement(self, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-        """Every other word over the vocabulary."""
-        from pcgcd.automata import algebra
-
-        return algebra.complement(self, state_limit=state_limit)
-
-    def determinize(self, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-        """A deterministic automaton for the same words."""
-        from pcgcd.automata import algebra
-
-        return algebra.determinize(self, state_limit=state_limit)
-
-    def minimize(self, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-        """The smallest deterministic automaton for the same words."""
-        from pcgcd.automata import algebra
-
-        return algebra.minimize(self, state_limit=state_limit)
-
-    def reduce(self) -> FiniteAutomaton:
-        """A smaller automaton by bisimulation; it may keep its choices."""
-        from pcgcd.automata import algebra
-
-        return algebra.reduce(self)
-
-    def trim(self) -> FiniteAutomaton:
-        """Only the states on a way from an initial to an accepting one."""
-        from pcgcd.automata import algebra
-
-        return algebra.trim(self)
-
-    def shuffle(self, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-        """A word of each, their tokens interleaved in any way."""
-        from pcgcd.automata import algebra
-
-        return algebra.shuffle(self, other, state_limit=state_limit)
-
-    def is_empty(self) -> bool:
-        """Whether no word is accepted."""
-        return bool((self.distance_to_accept[self.initial_mask] == NEVER).all())
-
-    def is_universal(self, *, state_limit: int = STATE_LIMIT) -> bool:
-        """Whether every word over the vocabulary is accepted."""
-        from pcgcd.automata import algebra
-
-        return algebra.is_universal(self, state_limit=state_limit)
-
-    def is_equivalent(self, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> bool:
-        """Whether both accept the same words."""
-        from pcgcd.automata import algebra
-
-        return algebra.is_equivalent(self, other, state_limit=state_limit)
-
-    def shortest_word(self) -> tuple[int, ...] | None:
-        """The first of the shortest words, if there is any."""
-        from pcgcd.automata import words
-
-        return words.shortest_word(self)
-
-    def enumerate_words(
-        self, max_length: int | None = None, limit: int | None = None
-    ) -> Iterator[tuple[int, ...]]:
-        """The words, each once, by length and then in the order of their tokens."""
-        from pcgcd.automata import words
-
-        return words.enumerate_words(self, max_length, limit)
-
-    def count_words(self, length: int, *, state_limit: int = STATE_LIMIT) -> int:
-        """How many different words of a length are accepted, exactly."""
-        from pcgcd.automata import words
-
-        return words.count_words(self, length, state_limit=state_limit)
-
-    def random_word(
-        self,
-        *,
-        length: int | None = None,
-        max_length: int | None = None,
-        generator: torch.Generator | int,
-        state_limit: int = STATE_LIMIT,
-    ) -> tuple[int, ...]:
-        """A word of the length, or up to the greatest length, all being equally likely."""
-        from pcgcd.automata import words
-
-        return words.random_word(
-            self,
-            length=length,
-            max_length=max_length,
-            generator=generator,
-            state_limit=state_limit,
-        )
-
-    def to_dot(self) -> str:
-        """The automaton as text for graphviz."""
-        from pcgcd.automata import interop
-
-        return interop.to_dot(self)
-
-    def _repr_svg_(self) -> str:
-        from pcgcd.automata import drawing
-
-        return drawing.to_svg(self)
+    # -- how it is shown ----------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
         return table_html(repr(self), (), (), self._repr_svg_())

@@ -11,8 +11,6 @@ from pcgcd.automata.arrays import frozen, indicator
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.labels import Labels
 
-__all__ = ["byte_automaton"]
-
 
 def byte_automaton(
     num_states: int,

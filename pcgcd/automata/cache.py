@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,8 +21,6 @@ from pcgcd.basics.files import whole_file
 
 if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
-
-__all__ = ["AutomatonCache"]
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -41,7 +40,6 @@ _DAMAGE = (
     ValueError,
     KeyError,
     EOFError,
-    NotImplementedError,
     RuntimeError,
     struct.error,
     zipfile.BadZipFile,
@@ -90,10 +88,8 @@ class AutomatonCache:
         if stored is not None:
             return stored
         built = build(automaton, vocabulary)
-        try:
+        with suppress(OSError):
             save(built, path)
-        except OSError:
-            return built
         return built
 
 
@@ -118,47 +114,30 @@ def load(path: Path, vocab_size: int) -> FiniteAutomaton | None:
         return None
     for array in arrays.values():
         array.flags.writeable = False
-    return FiniteAutomaton(
-        num_states=len(arrays["initial_mask"]),
-        source=arrays["source"],
-        target=arrays["target"],
-        label=arrays["label"],
-        labels=Labels(arrays["label_class"], arrays["token_class"]),
-        initial_mask=arrays["initial_mask"],
-        accepting_mask=arrays["accepting_mask"],
-    )
+    labels = Labels(arrays.pop("label_class"), arrays.pop("token_class"))
+    return FiniteAutomaton(num_states=len(arrays["initial_mask"]), labels=labels, **arrays)
 
 
 def _arrays(automaton: FiniteAutomaton) -> dict[str, Array]:
     language_only("a stored automaton", automaton)
-    arrays = {
-        name: getattr(automaton.labels if "class" in name else automaton, name) for name in _ARRAYS
-    }
-    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    owner = {name: automaton.labels if "class" in name else automaton for name in _ARRAYS}
+    return {name: np.ascontiguousarray(getattr(owner[name], name)) for name in _ARRAYS}
 
 
 def _consistent(arrays: dict[str, Array], vocab_size: int) -> bool:
     """Whether the arrays make an automaton over a vocabulary of that size."""
-    num_states = len(arrays["initial_mask"])
-    if any(arrays[name].dtype != dtype for name, dtype in _ARRAYS.items()):
-        return False
-    if any(arrays[name].ndim != (2 if name == "label_class" else 1) for name in _ARRAYS):
-        return False
+    for name, dtype in _ARRAYS.items():
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "label_class"):
+            return False
     num_labels, num_classes = arrays["label_class"].shape
-    lengths = {len(arrays[name]) for name in ("source", "target", "label")}
-    limits = {
-        "source": num_states,
-        "target": num_states,
-        "label": num_labels,
-        "token_class": num_classes,
-    }
-    return (
-        num_states > 0
-        and len(arrays["accepting_mask"]) == num_states
-        and len(lengths) == 1
-        and len(arrays["token_class"]) == vocab_size
-        and all(
-            not arrays[name].size or (arrays[name].min() >= 0 and arrays[name].max() < limit)
-            for name, limit in limits.items()
-        )
+    num_states, num_edges = len(arrays["initial_mask"]), len(arrays["source"])
+    indices = [  # each with its length, and one more than the greatest entry it may have
+        ("source", num_edges, num_states),
+        ("target", num_edges, num_states),
+        ("label", num_edges, num_labels),
+        ("token_class", vocab_size, num_classes),
+    ]
+    return num_states == len(arrays["accepting_mask"]) > 0 and all(
+        len(arrays[name]) == length and ((arrays[name] >= 0) & (arrays[name] < limit)).all()
+        for name, length, limit in indices
     )

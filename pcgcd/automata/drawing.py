@@ -9,9 +9,10 @@ from typing import TypeAlias
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.graphs import Graph
+from pcgcd.automata.kernels.searches import search
+from pcgcd.automata.limits import NEVER
 from pcgcd.automata.vocabulary.token_sets import describe
-
-__all__ = ["to_svg"]
 
 Point: TypeAlias = "tuple[float, float]"
 
@@ -85,20 +86,13 @@ def _texts(fa: FiniteAutomaton, place: Container[int]) -> dict[tuple[int, int], 
 
 def _columns(fa: FiniteAutomaton, max_states: int) -> list[list[int]]:
     """States by their distance from the initial ones, as many as are drawn; the others last."""
-    followers: dict[int, list[int]] = {}
-    for source, target in zip(fa.source.tolist(), fa.target.tolist()):
-        followers.setdefault(source, []).append(target)
-    column = np.flatnonzero(fa.initial_mask).tolist()[:max_states]
-    seen = set(column)
-    columns = []
-    while column:
-        columns.append(column)
-        found = dict.fromkeys(t for s in column for t in followers.get(s, ()) if t not in seen)
-        column = list(found)[: max_states - len(seen)]
-        seen.update(column)
-    others = [state for state in range(min(fa.num_states, max_states)) if state not in seen]
-    others = others[: max_states - len(seen)]
-    return [*columns, others] if others else columns
+    graph = Graph.of(fa)
+    offsets, target, _ = graph.adjacency()
+    order, distance = search(offsets, target, graph.initial)
+    shown = order[:max_states]
+    columns = np.split(shown, np.flatnonzero(np.diff(distance[shown])) + 1)
+    others = np.flatnonzero(distance[:max_states] == NEVER)[: max_states - len(shown)]
+    return [column.tolist() for column in (*columns, others) if len(column)]
 
 
 def _edge(start: Point, end: Point, text: str, bent: bool) -> str:

@@ -11,28 +11,19 @@ from pcgcd.automata.arrays import Indices, Weights
 if TYPE_CHECKING:
     from pcgcd.automata.automaton import FiniteAutomaton
 
-__all__ = ["EdgeIndex"]
-
 
 class EdgeIndex(NamedTuple):
     """The edges from whose targets acceptance can be reached, by source; read-only.
 
     The edges of a state are in the order in which shrinking budgets forbid them: by the distance
     of their targets to acceptance.
-
-    Attributes:
-        first: Where the edges of each state begin, (S + 1,).
-        source: The source of each edge, rising.
-        target: The target of each edge.
-        label: The label of each edge.
-        weight: The weight of each edge; None: all are one.
     """
 
-    first: Indices
-    source: Indices
+    first: Indices  # where the edges of each state begin, (S + 1,)
+    source: Indices  # rising
     target: Indices
     label: Indices
-    weight: Weights | None
+    weight: Weights | None  # None: all are one
 
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> EdgeIndex:

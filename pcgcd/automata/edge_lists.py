@@ -12,8 +12,6 @@ from pcgcd.automata.labels import Labels
 from pcgcd.automata.weights import weight_array
 from pcgcd.basics.numbers import check_whole_number
 
-__all__ = ["read_edges"]
-
 Triple: TypeAlias = "tuple[int, int, Iterable[int]]"
 Parts: TypeAlias = "list[tuple[Indices, float]]"
 

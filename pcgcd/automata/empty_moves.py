@@ -15,8 +15,6 @@ from pcgcd.automata.limits import NEVER
 from pcgcd.automata.products import with_common_classes
 from pcgcd.errors import AutomatonTooLargeError
 
-__all__ = ["Orders", "assemble", "orders", "side_by_side", "without_empty_moves"]
-
 # Empty moves may lead from each state to the edges of all others: this many steps for each state.
 _STEPS = 50
 _LEAST_STEPS = 10_000_000
@@ -29,14 +27,10 @@ def without_empty_moves(
     initial: Mask,
     accepting: Mask,
 ) -> Graph:
-    """The trim automaton without empty moves.
+    """The trim automaton without empty moves, which are given as sources and targets.
 
-    Args:
-        empty: Source and target of each empty move.
-        edges: Source, target and label of the others.
-        classes: The sets of the labels, the number of classes, and the class of each token.
-        initial: Which states are initial.
-        accepting: Which states accept.
+    The other edges are sources, targets and labels; the classes are the sets of the labels, the
+    number of classes, and the class of each token.
     """
     num_states = len(initial)
     order, offsets = group(np.concatenate([edges[1], empty[1]]), num_states)
@@ -83,28 +77,19 @@ def assemble(
     graphs: Sequence[Graph],
     empty: Iterable[tuple[Indices, Indices]],
     extra: int,
-    initial: Indices,
-    accepting: Indices,
+    initial: Indices | list[int],
+    accepting: Indices | list[int],
 ) -> Graph:
-    """Several automata side by side, joined by empty moves.
-
-    Args:
-        graphs: The automata; their states are numbered one after the other.
-        empty: Arrays of sources and targets of empty moves.
-        extra: How many states to add after those of the automata.
-        initial: The initial states of the whole.
-        accepting: The accepting ones.
-    """
+    """Several automata side by side and then ``extra`` states, joined by empty moves."""
     whole = side_by_side(graphs)
     moves = list(empty)
-    masks = np.zeros((2, whole.num_states + extra), dtype=np.bool_)
-    masks[0, initial], masks[1, accepting] = True, True
+    count = whole.num_states + extra
     return without_empty_moves(
         (_join(move[0] for move in moves), _join(move[1] for move in moves)),
         (whole.source, whole.target, whole.label),
         (whole.sets, whole.num_classes, whole.token_class),
-        masks[0],
-        masks[1],
+        np.isin(np.arange(count), initial),
+        np.isin(np.arange(count), accepting),
     )
 
 
@@ -113,17 +98,11 @@ def _join(arrays: Iterable[Indices]) -> Indices:
 
 
 class Orders(NamedTuple):
-    """The sets of members that can have been seen, as bits, when members come in any order.
+    """The sets of members that can have been seen, as bits, when members come in any order."""
 
-    Attributes:
-        final: The sets with which it may end.
-        open: The sets, not empty, after which another member may come.
-        before: For each member the sets after which it may come.
-    """
-
-    final: Indices
-    open: Indices
-    before: list[Indices]
+    final: Indices  # with which it may end
+    open: Indices  # not empty, after which another member may come
+    before: list[Indices]  # for each member, after which it may come
 
 
 def orders(required: Sequence[bool], least: int, most: int | None) -> Orders:
@@ -140,8 +119,5 @@ def orders(required: Sequence[bool], least: int, most: int | None) -> Orders:
     for i in range(len(required)):
         without = seen[(seen >> i & 1) == 0]
         before.append(without[possible[without] & possible[without | 1 << i]])
-    followed = np.zeros(len(seen), dtype=np.bool_)
-    for sets in before:
-        followed[sets] = True
-    followed[0] = False
-    return Orders(np.flatnonzero(final), np.flatnonzero(followed), before)
+    followed = np.setdiff1d(_join(before), [0])
+    return Orders(np.flatnonzero(final), followed, before)

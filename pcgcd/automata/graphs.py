@@ -21,8 +21,6 @@ from pcgcd.automata.labels import Labels
 from pcgcd.automata.limits import NEVER
 from pcgcd.errors import AutomatonTooLargeError
 
-__all__ = ["WORK_LIMIT", "Graph", "pack", "too_large", "unpack"]
-
 # How many elementary steps a construction may take: a few seconds.
 WORK_LIMIT = 500_000_000
 # How many states all sets of states of a subset construction may have together: 400 MB.
@@ -33,11 +31,9 @@ _REDUCTION_STEPS = 100_000_000
 
 def pack(label_class: Mask) -> Bits:
     """Rows of booleans as rows of 64-bit words."""
-    rows, classes = label_class.shape
-    words = max(1, -(-classes // 64))
-    padded = np.zeros((rows, words * 64), dtype=np.bool_)
-    padded[:, :classes] = label_class
-    return np.packbits(padded, axis=1, bitorder="little").view(np.int64)
+    classes = label_class.shape[1]
+    padded = np.pad(label_class, ((0, 0), (0, -classes % 64 if classes else 64)))
+    return np.packbits(np.ascontiguousarray(padded), axis=1, bitorder="little").view(np.int64)
 
 
 def unpack(sets: Bits, num_classes: int) -> Mask:
@@ -67,31 +63,20 @@ class Adjacency(NamedTuple):
 class Graph:
     """States, edges between them, and the sets that the edges carry.
 
-    Attributes:
-        num_states: The number of states S.
-        source: The source of each edge.
-        target: The target of each edge.
-        label: The row of ``sets`` of each edge.
-        sets: Sets of classes, as bits, (L, words).
-        num_classes: The number of classes C.
-        token_class: The class of each token, (V,).
-        initial: Which states are initial, (S,).
-        accepting: Which states accept, (S,).
-        weight: The weight of each edge; None: all are one. Edges between the same two states that
-            differ in weight share no token. Sets of states, blocks of states and empty moves know
-            no weights: see :func:`pcgcd.automata.weights.language_only`.
+    Edges between the same two states that differ in weight share no token. Sets of states, blocks
+    of states and empty moves know no weights: see :func:`pcgcd.automata.weights.language_only`.
     """
 
     num_states: int
-    source: Indices
-    target: Indices
-    label: Indices
-    sets: Bits
+    source: Indices  # (E,)
+    target: Indices  # (E,)
+    label: Indices  # the row of `sets` of each edge, (E,)
+    sets: Bits  # sets of classes, (L, words)
     num_classes: int
-    token_class: Indices
-    initial: Mask
-    accepting: Mask
-    weight: Weights | None = None
+    token_class: Indices  # (V,)
+    initial: Mask  # (S,)
+    accepting: Mask  # (S,)
+    weight: Weights | None = None  # (E,); None: all are one
 
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> Graph:
@@ -112,10 +97,9 @@ class Graph:
     @classmethod
     def nothing(cls, num_classes: int, token_class: Indices) -> Graph:
         """The empty language."""
-        none = np.empty(0, dtype=np.int64)
-        sets = np.empty((0, max(1, -(-num_classes // 64))), dtype=np.int64)
-        start, accepting = np.ones(1, dtype=np.bool_), np.zeros(1, dtype=np.bool_)
-        return cls(1, none, none, none, sets, num_classes, token_class, start, accepting)
+        none, sets = np.empty(0, dtype=np.int64), pack(np.empty((0, num_classes), dtype=np.bool_))
+        start = np.ones(1, dtype=np.bool_)
+        return cls(1, none, none, none, sets, num_classes, token_class, start, ~start)
 
     def automaton(self) -> FiniteAutomaton:
         """The automaton, with sorted edges, distinct labels and as few classes as there can be."""
@@ -183,10 +167,6 @@ class Graph:
             initial=self.accepting,
             accepting=self.initial,
         )
-
-    def with_accepting(self, accepting: Mask) -> Graph:
-        """The same with other accepting states."""
-        return replace(self, accepting=accepting)
 
     def trimmed(self) -> Graph:
         """Only states on a way from an initial to an accepting one."""
@@ -263,14 +243,12 @@ class Graph:
         representative = np.empty(count, dtype=np.int64)
         representative[block[::-1]] = np.arange(self.num_states)[::-1]
         kept = self._with_edges(representative[block[self.source]] == self.source)
-        initial = np.zeros(count, dtype=np.bool_)
-        initial[block[self.initial]] = True
         return replace(
             kept,
             num_states=count,
             source=block[kept.source],
             target=block[kept.target],
-            initial=initial,
+            initial=np.isin(np.arange(count), block[self.initial]),
             accepting=self.accepting[representative],
         ).joined()
 

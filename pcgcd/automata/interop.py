@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.empty_moves import without_empty_moves
+from pcgcd.automata.empty_moves import assemble
 from pcgcd.automata.graphs import Graph
 from pcgcd.automata.vocabulary.token_sets import describe, from_ranges, to_ranges
 from pcgcd.automata.weights import language_only
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     import networkx as nx
     from automata.fa.dfa import DFA
     from automata.fa.nfa import NFA
-
-__all__ = [
-    "from_automata_lib",
-    "from_dot",
-    "from_networkx",
-    "to_automata_lib",
-    "to_dot",
-    "to_networkx",
-]
 
 
 def _symbols(symbols: Sequence[str] | None, vocab_size: int) -> list[str]:
@@ -39,6 +30,10 @@ def _symbols(symbols: Sequence[str] | None, vocab_size: int) -> list[str]:
             f"{len(symbols)}, {len(set(symbols))} of them different"
         )
     return list(symbols)
+
+
+def _token_sets(fa: FiniteAutomaton) -> list[list[int]]:
+    return [fa.labels.tokens(label).tolist() for label in range(fa.labels.num_labels)]
 
 
 # -- automata-lib -----------------------------------------------------------------------------
@@ -57,10 +52,7 @@ def to_automata_lib(fa: FiniteAutomaton, symbols: Sequence[str] | None = None) -
 
     language_only("to_automata_lib", fa)
     names = _symbols(symbols, fa.vocab_size)
-    members = [
-        [names[v] for v in fa.labels.tokens(label).tolist()]
-        for label in range(fa.labels.num_labels)
-    ]
+    members = [[names[v] for v in tokens] for tokens in _token_sets(fa)]
     states = set(range(fa.num_states))
     final = set(np.flatnonzero(fa.accepting_mask).tolist())
     edges = list(zip(fa.source.tolist(), fa.target.tolist(), fa.label.tolist()))
@@ -101,10 +93,7 @@ def from_automata_lib(machine: DFA | NFA, symbols: Sequence[str] | None = None) 
         symbols: The symbol of each token. By default all symbols must be characters up to
             U+00FF, and the automaton is over the 256 bytes.
     """
-    if symbols is None:
-        names = [chr(v) for v in range(256)]
-    else:
-        names = _symbols(symbols, len(symbols))
+    names = _symbols(symbols, 256 if symbols is None else len(symbols))
     number = {name: v for v, name in enumerate(names)}
     unknown = sorted(str(symbol) for symbol in machine.input_symbols if symbol not in number)
     if unknown:
@@ -116,34 +105,21 @@ def from_automata_lib(machine: DFA | NFA, symbols: Sequence[str] | None = None) 
     empty: list[tuple[int, int]] = []
     edges: list[tuple[int, int, list[int]]] = []
     for state, ways in machine.transitions.items():
-        for symbol, ends in ways.items():
-            targets = ends if isinstance(ends, set | frozenset) else {ends}
-            for target in targets:
+        for symbol, targets in ways.items():
+            for target in targets if isinstance(targets, set | frozenset) else {targets}:
+                pair = (index[state], index[target])
                 if symbol == "":
-                    empty.append((index[state], index[target]))
+                    empty.append(pair)
                 else:
-                    edges.append((index[state], index[target], [number[symbol]]))
-    graph = Graph.of(
-        FiniteAutomaton.from_edges(
-            num_states=len(index),
-            vocab_size=len(names),
-            initial=index[machine.initial_state],
-            accepting={index[state] for state in machine.final_states},
-            edges=edges,
-        )
+                    edges.append((*pair, [number[symbol]]))
+    start = [index[machine.initial_state]]
+    ends = [index[state] for state in machine.final_states]
+    fa = FiniteAutomaton.from_edges(
+        num_states=len(index), vocab_size=len(names), initial=start, accepting=ends, edges=edges
     )
-    moves = np.array(empty, dtype=np.int64).reshape(-1, 2)
-    return (
-        without_empty_moves(
-            (moves[:, 0].copy(), moves[:, 1].copy()),
-            (graph.source, graph.target, graph.label),
-            (graph.sets, graph.num_classes, graph.token_class),
-            graph.initial,
-            graph.accepting,
-        )
-        .numbered()
-        .automaton()
-    )
+    moves = np.array(empty, dtype=np.int64).reshape(-1, 2).T
+    whole = assemble([Graph.of(fa)], [(moves[0], moves[1])], 0, start, ends)
+    return whole.numbered().automaton()
 
 
 # -- networkx ---------------------------------------------------------------------------------
@@ -158,15 +134,11 @@ def to_networkx(fa: FiniteAutomaton) -> nx.MultiDiGraph:
 
     graph = nx.MultiDiGraph(vocab_size=fa.vocab_size)
     for state in range(fa.num_states):
-        graph.add_node(
-            state,
-            initial=bool(fa.initial_mask[state]),
-            accepting=bool(fa.accepting_mask[state]),
-        )
-    tokens = [tuple(fa.labels.tokens(label).tolist()) for label in range(fa.labels.num_labels)]
-    names = [describe(list(members), fa.vocab_size) for members in tokens]
+        initial, accepting = bool(fa.initial_mask[state]), bool(fa.accepting_mask[state])
+        graph.add_node(state, initial=initial, accepting=accepting)
+    labels = [(tuple(tokens), describe(tokens, fa.vocab_size)) for tokens in _token_sets(fa)]
     for edge, label in enumerate(fa.label.tolist()):
-        data = {"tokens": tokens[label], "label": names[label]}
+        data = dict(zip(("tokens", "label"), labels[label]))
         if fa.weight is not None:
             data["weight"] = float(fa.weight[edge])
         graph.add_edge(int(fa.source[edge]), int(fa.target[edge]), **data)
@@ -228,19 +200,14 @@ def to_dot(fa: FiniteAutomaton) -> str:
         lines.append(f"  {state} [shape={shape}];")
     for state in np.flatnonzero(fa.initial_mask).tolist():
         lines += [f"  start{state} [shape=point];", f"  start{state} -> {state};"]
-    sets = [fa.labels.tokens(label).tolist() for label in range(fa.labels.num_labels)]
-    attributes = [
-        f'label="{_escaped(describe(tokens, fa.vocab_size))}", tokens="{to_ranges(tokens)}"'
-        for tokens in sets
-    ]
+    attributes = []
+    for tokens in _token_sets(fa):
+        text = describe(tokens, fa.vocab_size).replace("\\", "\\\\").replace('"', '\\"')
+        attributes.append(f'label="{text}", tokens="{to_ranges(tokens)}"')
     for edge, label in enumerate(fa.label.tolist()):
         weight = "" if fa.weight is None else f', weight="{float(fa.weight[edge])!r}"'
         lines.append(f"  {fa.source[edge]} -> {fa.target[edge]} [{attributes[label]}{weight}];")
     return "\n".join([*lines, "}", ""])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 _VOCAB_SIZE = re.compile(r'vocab_size="(\d+)"')

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-__all__ = ["Labels"]
+from pcgcd.automata.arrays import Indices, Mask
 
 _LABELS_AT_A_TIME = 512
 
@@ -24,8 +23,8 @@ class Labels:
         token_class: The class of each token, (V,): tokens that no label tells apart share one.
     """  # noqa: D415
 
-    label_class: np.ndarray[Any, np.dtype[np.bool_]]
-    token_class: np.ndarray[Any, np.dtype[np.int64]]
+    label_class: Mask
+    token_class: Indices
 
     @property
     def num_labels(self) -> int:
@@ -42,20 +41,20 @@ class Labels:
         """How many tokens there are."""
         return len(self.token_class)
 
-    def tokens(self, label: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def tokens(self, label: int) -> Indices:
         """The members of a label, in order."""
         return np.flatnonzero(self.label_class[label][self.token_class])
 
-    def overlaps(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def overlaps(self) -> Mask:
         """Which pairs of labels share a token, (labels, labels)."""
         counts = self.label_class.astype(np.float32)
-        result: np.ndarray[Any, np.dtype[np.bool_]] = counts @ counts.T > 0
+        result: Mask = counts @ counts.T > 0
         return result
 
     @classmethod
     def from_token_sets(
-        cls, token_sets: Sequence[np.ndarray[Any, np.dtype[np.int64]]], vocab_size: int
-    ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Labels]:
+        cls, token_sets: Sequence[Indices], vocab_size: int
+    ) -> tuple[Indices, Labels]:
         """The label of each of the given sets (sorted arrays), and the labels.
 
         >>> label, labels = Labels.from_token_sets(
@@ -64,15 +63,10 @@ class Labels:
         >>> label, labels.token_class, labels.num_classes
         (array([0, 1, 0]), array([0, 0, 1, 2, 2]), 3)
         """
-        number: dict[bytes, int] = {}
-        distinct: list[np.ndarray[Any, np.dtype[np.int64]]] = []
-        label = np.empty(len(token_sets), dtype=np.int64)
-        for i, tokens in enumerate(token_sets):
-            key = tokens.tobytes()
-            if key not in number:
-                number[key] = len(distinct)
-                distinct.append(tokens)
-            label[i] = number[key]
+        keys = [tokens.tobytes() for tokens in token_sets]
+        by_key = dict(zip(keys, token_sets))
+        number, distinct = {key: i for i, key in enumerate(by_key)}, list(by_key.values())
+        label = np.array([number[key] for key in keys], dtype=np.int64)
         token_class = _classes(distinct, vocab_size)
         num_classes = int(token_class.max()) + 1
         label_class = np.zeros((len(distinct), num_classes), dtype=np.bool_)
@@ -82,9 +76,7 @@ class Labels:
         return label, cls(label_class, token_class)
 
 
-def _classes(
-    token_sets: Sequence[np.ndarray[Any, np.dtype[np.int64]]], vocab_size: int
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _classes(token_sets: Sequence[Indices], vocab_size: int) -> Indices:
     """Number tokens by which sets they belong to, in the order of first occurrence."""
     token_class = np.zeros(vocab_size, dtype=np.int64)
     for first in range(0, len(token_sets), _LABELS_AT_A_TIME):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["NEVER", "STATE_LIMIT"]
-
 # How large automata may become where nobody says otherwise.
 STATE_LIMIT = 200_000
 # More steps than any way has, and far from overflow when something is added: there is no way.

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from pcgcd.automata.arrays import Mask, indicator
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.errors import InvalidParameterError
-
-__all__ = ["is_padded", "padded"]
-
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
-
-
-def _ends(fa: FiniteAutomaton, eos_ids: Sequence[int]) -> tuple[Mask, Mask]:
-    """Which edges take some end-of-sequence token, and which take nothing else."""
-    is_eos = np.zeros(fa.vocab_size, dtype=np.bool_)
-    is_eos[list(eos_ids)] = True
-    member, classes = fa.labels.label_class, fa.labels.token_class
-    with_eos: Mask = np.any(member[:, np.unique(classes[is_eos])], axis=1)
-    with_text: Mask = np.any(member[:, np.unique(classes[~is_eos])], axis=1)
-    return with_eos[fa.label], ~with_text[fa.label]
 
 
 def is_padded(fa: FiniteAutomaton, eos_ids: Sequence[int]) -> bool:
     """Whether texts end by EOS in accepting states, after which nothing but EOS can follow."""
-    takes_eos, only_eos = _ends(fa, eos_ids)
-    can_end = np.zeros(fa.num_states, dtype=np.bool_)
-    can_end[fa.source[takes_eos]] = True
-    over = np.zeros(fa.num_states, dtype=np.bool_)
-    over[fa.target[takes_eos]] = True
+    is_eos = indicator(list(eos_ids), fa.vocab_size)
+    member, classes = fa.labels.label_class, fa.labels.token_class
+    takes_eos: Mask = np.any(member[:, np.unique(classes[is_eos])], axis=1)[fa.label]  # (E,)
+    takes_text: Mask = np.any(member[:, np.unique(classes[~is_eos])], axis=1)[fa.label]  # (E,)
+    can_end = indicator(fa.source[takes_eos], fa.num_states)
+    over = indicator(fa.target[takes_eos], fa.num_states)
     return bool(
         can_end[fa.accepting_mask].all()
         and fa.accepting_mask[over].all()
-        and only_eos[over[fa.source]].all()
+        and not takes_text[over[fa.source]].any()
     )
 
 

@@ -18,14 +18,9 @@ from pcgcd.automata.weights import language_only, positive_weight
 if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
 
-__all__ = ["length_preference", "preferring"]
-
 
 def length_preference(
-    vocabulary: Vocabulary | int,
-    weight_per_token: float,
-    *,
-    eos_ids: Iterable[int] | None = None,
+    vocabulary: Vocabulary | int, weight_per_token: float, *, eos_ids: Iterable[int] | None = None
 ) -> FiniteAutomaton:
     """All texts, weighed by ``weight_per_token ** (number of tokens before the end)``.
 

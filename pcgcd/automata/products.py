@@ -13,8 +13,6 @@ from pcgcd.automata.graphs import WORK_LIMIT, Graph, pack, too_large, unpack
 from pcgcd.automata.kernels.product import product
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["complete", "intersect", "path_product", "with_common_classes"]
-
 
 def with_common_classes(graphs: Sequence[Graph]) -> list[Graph]:
     """The same automata over the coarsest classes that all of their classes are unions of."""
@@ -57,13 +55,6 @@ def path_product(automata: Sequence[FiniteAutomaton], *, state_limit: int) -> Fi
     So the number of accepting paths of each word is the product of their numbers, and its weight
     the product of its weights: the same circuit as ``a * b``, with the states that matter only. It
     is deterministic if all are.
-
-    Args:
-        automata: The automata, over one vocabulary.
-        state_limit: How many states the product may have.
-
-    Raises:
-        AutomatonTooLargeError: It would have more.
     """
     graphs = with_common_classes([Graph.of(fa) for fa in automata])
     result, *others = sorted(graphs, key=lambda graph: graph.num_states)
@@ -81,8 +72,7 @@ def intersect(left: Graph, right: Graph, state_limit: int) -> Graph:
     """
     left, right = with_common_classes([left, right])
     is_weighted = left.weight is not None or right.weight is not None
-    left, left_weight = _weighted_labels(left)
-    right, right_weight = _weighted_labels(right)
+    (left, left_weight), (right, right_weight) = _weighted_labels(left), _weighted_labels(right)
     starts = np.flatnonzero(left.initial)[:, None] * right.num_states
     count, codes, source, target, pairs = product(
         *left.adjacency(),
@@ -109,8 +99,6 @@ def intersect(left: Graph, right: Graph, state_limit: int) -> Graph:
             "a product of weights is too large or too small for a number of 64 bits; give the "
             "automata weights nearer to one"
         )
-    initial = np.zeros(count, dtype=np.bool_)
-    initial[: left.initial.sum() * right.initial.sum()] = True
     return replace(
         left,
         num_states=count,
@@ -118,7 +106,7 @@ def intersect(left: Graph, right: Graph, state_limit: int) -> Graph:
         target=target,
         label=label,
         sets=left.sets[label_left] & right.sets[label_right],
-        initial=initial,
+        initial=np.arange(count) < left.initial.sum() * right.initial.sum(),
         accepting=left.accepting[codes // right.num_states]
         & right.accepting[codes % right.num_states],
         weight=weight[label] if is_weighted else None,
@@ -135,8 +123,8 @@ def _weighted_labels(graph: Graph) -> tuple[Graph, Weights]:
     return replace(graph, label=label, sets=sets), values[codes % len(values)]
 
 
-def complete(graph: Graph) -> Graph:
-    """A deterministic automaton with an edge for every state and class: one more state, a sink."""
+def complemented(graph: Graph) -> Graph:
+    """All that a deterministic automaton does not accept; one more state takes what it lacks."""
     allowed = np.zeros((graph.num_states, graph.sets.shape[1]), dtype=np.int64)
     np.bitwise_or.at(allowed, graph.source, graph.sets[graph.label])
     everything = pack(np.ones((1, graph.num_classes), dtype=np.bool_))
@@ -151,5 +139,5 @@ def complete(graph: Graph) -> Graph:
         label=np.concatenate([graph.label, first + states]),
         sets=np.concatenate([graph.sets, everything & ~allowed, everything]),
         initial=np.append(graph.initial, not graph.initial.any()),
-        accepting=np.append(graph.accepting, False),
+        accepting=np.append(~graph.accepting, True),
     ).joined()

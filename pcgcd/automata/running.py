@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pcgcd.automata.arrays import Indices, Weights
+from pcgcd.automata.arrays import Indices, Weights, indicator
 
 if TYPE_CHECKING:
     from pcgcd.automata.automaton import FiniteAutomaton
-
-__all__ = ["Runner"]
 
 # How many states all sets together may have before they are forgotten: 40 MB.
 _KEPT_STATES = 5_000_000
@@ -54,8 +52,7 @@ class Runner:
         found = self._steps.get(key)
         if found is None:
             edges = self._edges(self.members[current], token_class)
-            reached = np.zeros(len(self._accepting), dtype=np.bool_)
-            reached[self._index.target[edges]] = True
+            reached = indicator(self._index.target[edges], len(self._accepting))
             found = self._steps[key] = self._enter(np.flatnonzero(reached))
         return found
 

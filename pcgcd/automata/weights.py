@@ -13,8 +13,6 @@ from pcgcd.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.automata.automaton import FiniteAutomaton
 
-__all__ = ["language_only", "positive_weight", "weight_array"]
-
 
 def weight_array(weights: Iterable[float], num_edges: int) -> Weights:
     """The weights of edges as an array, checked."""

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
-from itertools import count as count_up
+from functools import cache
+from itertools import accumulate, chain, count, islice
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from pcgcd.automata.algebra import determinize
-from pcgcd.automata.arrays import Mask
+from pcgcd.automata.arrays import Mask, indicator
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.graphs import Graph
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.running import Runner
 from pcgcd.automata.weights import language_only
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
-
-__all__ = [
-    "count_words",
-    "enumerate_words",
-    "random_word",
-    "shortest_word",
-]
 
 Word: TypeAlias = "tuple[int, ...]"
 Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
@@ -48,16 +41,10 @@ def enumerate_words(
         max_length: The greatest length; None: there is none, and an infinite language never ends.
         limit: After how many words to stop.
     """
-    left = count_up() if limit is None else iter(range(limit))
-    lengths = count_up() if max_length is None else iter(range(max_length + 1))
-    longest = _longest_length(fa)
-    for length in lengths:
-        if longest is not None and length > longest:
-            return
-        for word in _words_of_length(fa, length):
-            if next(left, None) is None:
-                return
-            yield word
+    bounds = [bound for bound in (max_length, _longest_length(fa)) if bound is not None]
+    lengths = range(min(bounds) + 1) if bounds else count()
+    found = chain.from_iterable(_words_of_length(fa, length) for length in lengths)
+    return islice(found, None if limit is None else max(limit, 0))
 
 
 def _longest_length(fa: FiniteAutomaton) -> int | None:
@@ -67,8 +54,7 @@ def _longest_length(fa: FiniteAutomaton) -> int | None:
         return -1
     alive, length = graph.accepting, 0
     while length < graph.num_states:
-        before = np.zeros_like(alive)
-        before[graph.source[alive[graph.target]]] = True
+        before = indicator(graph.source[alive[graph.target]], graph.num_states)
         if not before.any():
             return length
         alive, length = before, length + 1
@@ -79,25 +65,22 @@ def _words_of_length(fa: FiniteAutomaton, length: int) -> Iterator[Word]:
     runner = Runner(fa)
     alive: list[Mask] = [fa.accepting_mask]  # alive[k]: the states with a word of length k
     for _ in range(length):
-        mask = np.zeros(fa.num_states, dtype=np.bool_)
-        mask[fa.source[alive[-1][fa.target]]] = True
-        alive.append(mask)
+        alive.append(indicator(fa.source[alive[-1][fa.target]], fa.num_states))
     if not alive[length][runner.members[0]].any():
         return
     token_class = fa.labels.token_class
-    memo: dict[int, list[int]] = {}
 
-    def tokens(current: int) -> Iterator[int]:
-        if current not in memo:
-            memo[current] = np.flatnonzero(np.isin(token_class, runner.classes(current))).tolist()
-        return iter(memo[current])
+    @cache
+    def tokens(current: int) -> list[int]:
+        found: list[int] = np.flatnonzero(np.isin(token_class, runner.classes(current))).tolist()
+        return found
 
     if not length:
         yield ()
         return
     word: list[int] = []
     sets = [0]
-    choices = [tokens(0)]
+    choices = [iter(tokens(0))]
     while choices:
         token = next(choices[-1], None)
         if token is None:
@@ -115,7 +98,7 @@ def _words_of_length(fa: FiniteAutomaton, length: int) -> Iterator[Word]:
             continue
         word.append(token)
         sets.append(following)
-        choices.append(tokens(following))
+        choices.append(iter(tokens(following)))
 
 
 # -- counting ---------------------------------------------------------------------------------
@@ -126,21 +109,18 @@ class _Counter:
 
     def __init__(self, fa: FiniteAutomaton, state_limit: int) -> None:
         language_only("counting words", fa)
-        self.fa = fa if fa.is_deterministic else determinize(fa, state_limit=state_limit)
-        fa = self.fa
-        order = np.argsort(fa.source, kind="stable")
-        self.source, self.target = fa.source[order], fa.target[order]
-        self.label = fa.label[order]
+        fa = fa if fa.is_deterministic else determinize(fa, state_limit=state_limit)
+        self.labels = fa.labels
+        self.offsets, self.target, self.label = Graph.of(fa).adjacency()
         sizes = np.bincount(fa.labels.token_class, minlength=fa.labels.num_classes)
         self.choices = (fa.labels.label_class @ sizes)[self.label].astype(object)
-        self.offsets = np.searchsorted(self.source, np.arange(fa.num_states + 1))
         self.start = int(np.flatnonzero(fa.initial_mask)[0])
         self.counts: list[Counts] = [fa.accepting_mask.astype(np.int64).astype(object)]
 
     def more(self, counts: Counts) -> Counts:
         """The counts for words that are longer by one."""
-        new: Counts = np.zeros(self.fa.num_states, dtype=object)
-        if len(self.source):
+        new: Counts = np.zeros_like(counts)
+        if len(self.target):
             leaving = np.flatnonzero(np.diff(self.offsets))
             terms = self.choices * counts[self.target]
             new[leaving] = np.add.reduceat(terms, self.offsets[leaving])
@@ -163,7 +143,7 @@ class _Counter:
                 if index < block:
                     break
                 index -= block
-            tokens = self.fa.labels.tokens(self.label[e])
+            tokens = self.labels.tokens(self.label[e])
             word.append(int(tokens[index // after]))
             index %= after
             state = int(self.target[e])
@@ -202,31 +182,28 @@ def random_word(
     """
     if (length is None) == (max_length is None):
         raise InvalidParameterError("give length or max_length, one of the two")
-    bound = _check_length(
-        "length" if length is not None else "max_length", length or max_length or 0
-    )
+    if length is not None:
+        lengths = [_check_length("length", length)]
+    else:
+        lengths = list(range(_check_length("max_length", max_length or 0) + 1))
     counter = _Counter(fa, state_limit)
-    lengths = [bound] if length is not None else list(range(bound + 1))
     numbers = [counter.words(n) for n in lengths]
     total = sum(numbers)
     if not total:
         shortest = shortest_word(fa)
+        advice = "it accepts no word at all, so its constraints contradict each other"
+        if shortest is not None:
+            advice = f"its shortest word has length {len(shortest)}"
         raise EmptyLanguageError(
             f"the automaton accepts no word of length {'' if length is not None else '0 to '}"
-            f"{bound}; " + _advice(shortest),
-            length=bound,
+            f"{lengths[-1]}; {advice}",
+            length=lengths[-1],
             shortest_length=None if shortest is None else len(shortest),
         )
     index = _below(total, generator)
     ends = list(accumulate(numbers))
     which = bisect_right(ends, index)
     return counter.word(lengths[which], index - ends[which] + numbers[which])
-
-
-def _advice(shortest: Word | None) -> str:
-    if shortest is None:
-        return "it accepts no word at all, so its constraints contradict each other"
-    return f"its shortest word has length {len(shortest)}"
 
 
 def _below(total: int, generator: torch.Generator | int) -> int:

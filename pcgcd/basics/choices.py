@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["check_one_of"]
-
 
 def check_one_of(name: str, value: object, *known: str) -> None:
     """Check that an argument is one of those known.

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["remove_leftovers", "whole_file", "whole_folder", "write_text", "write_whole"]
-
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:

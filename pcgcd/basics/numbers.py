@@ -10,16 +10,6 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = [
-    "check_weights",
-    "check_whole_number",
-    "draw",
-    "draw_at",
-    "is_whole_number",
-    "normalise_",
-    "normalised",
-]
-
 _PIECE = 1 << 18
 
 
@@ -78,11 +68,15 @@ def normalised(weights: Tensor) -> Tensor:
 
 def normalise_(weights: Tensor) -> Tensor:
     """Do the same in place, a few rows at a time, with sums in float64; returns the weights."""
-    rows = weights.view(-1, weights.shape[-1])
-    for part in rows.split(max(1, _PIECE // rows.shape[1])):
+    for part in row_pieces(weights.view(-1, weights.shape[-1])):
         total = part.sum(-1, keepdim=True, dtype=torch.float64)
         part.div_(_divisor(total).to(part.dtype))
     return weights
+
+
+def row_pieces(matrix: Tensor) -> tuple[Tensor, ...]:
+    """A few rows at a time, so that what is made of them stays small."""
+    return tuple(matrix.split(max(1, _PIECE // matrix.shape[1])))
 
 
 def _divisor(total: Tensor) -> Tensor:

@@ -8,8 +8,6 @@ from typing import Any
 
 from pcgcd.errors import MissingDependencyError
 
-__all__ = ["package"]
-
 # What to install for a module, where that is not its own name.
 _REQUIREMENTS = {
     "genlm": "genlm-control>=0.4.1",

@@ -26,18 +26,6 @@ from pcgcd.errors import (
     StructuralPropertyError,
 )
 
-__all__ = [
-    "circuit_product",
-    "condition",
-    "expectation",
-    "is_compatible",
-    "is_structured_decomposable",
-    "kl_from_conditioning",
-    "log_expectation",
-    "mixture",
-    "scale",
-]
-
 
 def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> CircuitLike:
     """The circuit of all pointwise products, ``a * b``.

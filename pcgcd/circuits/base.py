@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from pcgcd.circuits.layers import OperatorMap
     from pcgcd.circuits.operators import Operator
 
-__all__ = ["CircuitLike"]
-
 _SHORT = 3
 
 
 class CircuitLike(Frozen, ABC):
-    """A circuit over x_1..x_n, for one n (:class:`Circuit`) or for every n (chains and families).
+    """A circuit over x_1..x_n, for one n (:class:`Circuit`) or for every n (chains, mostly).
 
     Its value on a string is a non-negative number; normalised over all strings of a length it is
     a distribution. Tokens are integers, -1 stands for "missing".

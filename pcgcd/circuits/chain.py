@@ -21,8 +21,6 @@ from pcgcd.circuits.semirings import BOOLEAN
 from pcgcd.circuits.tables import table_html
 from pcgcd.errors import AmbiguousAutomatonWarning, InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["Chain", "ChainOperators", "ChainProduct", "OperatorChain", "check_together"]
-
 _KEPT_LENGTHS = 8
 
 

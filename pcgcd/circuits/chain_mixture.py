@@ -11,8 +11,6 @@ from pcgcd.circuits.chain import Chain, ChainOperators, check_together
 from pcgcd.circuits.layers import OperatorMap
 from pcgcd.circuits.operators import Multiple, block_diagonal, compose, side_by_side, stacked
 
-__all__ = ["ChainMixture"]
-
 
 class ChainMixture(Chain):
     """``sum_i weights[i] * operands[i]``: one chain whose hidden units are those of all operands.

@@ -19,8 +19,6 @@ from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Circuit", "bottom_up"]
-
 
 Node = TypeVar("Node")
 
@@ -95,8 +93,6 @@ class Circuit(CircuitLike):
                 "move the operands to one with .to(device) first"
             )
 
-    # -- what it is ---------------------------------------------------------------------------
-
     @property
     def factors(self) -> tuple[CircuitLike, ...]:
         return (self,) if self._factors is None else self._factors
@@ -158,8 +154,6 @@ class Circuit(CircuitLike):
     def _has_fixed_length(self) -> bool:
         return True
 
-    # -- making others ------------------------------------------------------------------------
-
     def unroll(self, length: int | None = None) -> Circuit:
         """The circuit itself; the length, if named, must be its own."""
         if length is not None and length != self.num_variables:
@@ -187,8 +181,6 @@ class Circuit(CircuitLike):
         for layer in self.layers:
             rebuilt[layer] = layer.rebuilt(tuple(rebuilt[c] for c in layer.children), tied)
         return rebuilt[self.root]
-
-    # -- showing it ---------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return (

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pcgcd.circuits.circuit import Circuit
 
-__all__ = ["to_html", "to_networkx", "to_svg", "to_text"]
-
 _SHOWN_LAYERS = 12
 _COLOURS = {"input": "#2b67a6", "product": "#8a8f98", "sum": "#e67e22"}
 
@@ -33,11 +31,11 @@ def _details(layer: Layer) -> str:
     return " + ".join(repr(operator) for operator in layer.operators)
 
 
-def _rows(circuit: Circuit) -> list[tuple[str, str, str, str, str, str]]:
-    """(number, kind, units, scope, children, details), from the root down."""
+def _rows(circuit: Circuit) -> list[tuple[str, ...]]:
+    """(number, kind, units, scope, children, details), from the root down; not all of many."""
     number = {layer: i for i, layer in enumerate(reversed(circuit.layers))}
     first_use: dict[object, int] = {}
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for layer, i in number.items():
         details = _details(layer)
         tied = first_use.setdefault(layer.operators, i) if layer.operators else i
@@ -47,13 +45,9 @@ def _rows(circuit: Circuit) -> list[tuple[str, str, str, str, str, str]]:
         rows.append(
             (str(i), kind(layer), f"{layer.num_units:,}", repr(layer.scope), children, details)
         )
-    return rows
-
-
-def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    if len(rows) <= 2 * _SHOWN_LAYERS:
-        return rows
     hidden = len(rows) - 2 * _SHOWN_LAYERS
+    if hidden <= 0:
+        return rows
     gap = ("...", f"{hidden} more layers", "", "", "", "")
     return [*rows[:_SHOWN_LAYERS], gap, *rows[-_SHOWN_LAYERS:]]
 
@@ -63,7 +57,7 @@ _HEADER = ("layer", "kind", "units", "scope", "children", "weights")
 
 def to_text(circuit: Circuit) -> str:
     """A table of the layers, from the root down; the middle of a long one is left out."""
-    rows = [_HEADER, *_shortened(list(_rows(circuit)))]
+    rows = [_HEADER, *_rows(circuit)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER) - 1)]
     lines = [repr(circuit)]
     for row in rows:
@@ -74,8 +68,7 @@ def to_text(circuit: Circuit) -> str:
 
 def to_html(circuit: Circuit) -> str:
     """The table of layers below a picture of them."""
-    rows = _shortened(list(_rows(circuit)))
-    return table_html(repr(circuit), _HEADER, rows, to_svg(circuit))
+    return table_html(repr(circuit), _HEADER, _rows(circuit), to_svg(circuit))
 
 
 def to_networkx(circuit: Circuit) -> nx.DiGraph[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Frozen"]
-
 
 class Frozen:
     """Every attribute can be set once: what was computed from it stays true.

@@ -15,8 +15,6 @@ from pcgcd.circuits.scope import Scope
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 
-__all__ = ["InputLayer", "Layer", "ProductLayer", "SumLayer"]
-
 OperatorMap = Callable[[Operator], Operator]
 # The values of each child, where a layer needs them.
 Below = Sequence[Value | None]
@@ -101,8 +99,6 @@ class Layer(Frozen, ABC):
     def trace_needs_values(self) -> bool:
         """Whether :meth:`trace` looks at the children's values."""
         return True
-
-    # -- what makes sums over tokens exact ----------------------------------------------------
 
     @property
     def is_smooth(self) -> bool:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcgcd.circuits.base import CircuitLike
     from pcgcd.circuits.chain import Chain
 
-__all__ = ["compiled", "log_marginal", "next_token_log_probs", "readable_prefix", "sample"]
-
 _COMPILERS: list[Callable[[CircuitLike], Any]] = []
 # How many prefixes are scored at a time: their rows over the vocabulary are in memory.
 _ROWS_AT_A_TIME = 256

@@ -18,8 +18,6 @@ from pcgcd.circuits.layers import InputLayer, Layer, ProductLayer, SumLayer
 from pcgcd.circuits.operators import Identity, Incidence, Operator, kronecker, rowwise_kronecker
 from pcgcd.errors import StructuralPropertyError
 
-__all__ = ["Multiplication", "Rule", "incompatible", "product_rule"]
-
 # A rule returns the product of two layers. Where it needs products of other layers, it is a
 # generator that yields the pairs and is sent the results.
 Rule: TypeAlias = Callable[

@@ -10,8 +10,6 @@ from pcgcd.circuits.operators import Identity
 from pcgcd.circuits.product import Multiplication, incompatible, product_rule
 from pcgcd.errors import VocabularyMismatchError
 
-__all__: list[str] = []
-
 Requests: TypeAlias = "Generator[tuple[Layer, Layer], Layer, Layer]"
 
 

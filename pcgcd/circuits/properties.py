@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
     from pcgcd.circuits.layers import Layer
 
-__all__ = ["is_decomposable", "is_smooth"]
-
 
 def first_unsmooth(circuit: Circuit) -> Layer | None:
     """A layer that adds up over different scopes, if there is one."""

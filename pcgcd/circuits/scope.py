@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Scope"]
-
 
 @dataclass(frozen=True)
 class Scope:

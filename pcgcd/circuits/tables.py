@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["printable", "table_html"]
-
 _CELL = "text-align:left;padding:2px 10px 2px 0"
 
 

@@ -15,8 +15,6 @@ from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
 
-__all__ = ["add_options", "read_vocabulary", "run"]
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""

@@ -12,8 +12,6 @@ from pcgcd.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.constraints import Constraint
 
-__all__ = ["add_constraint_options", "read_constraint"]
-
 
 def add_constraint_options(parser: argparse.ArgumentParser) -> None:
     """Exactly one of them has to be given."""

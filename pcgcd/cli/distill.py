@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pcgcd.learning.distillation.sampling import Engine
     from pcgcd.lm import TransformersLM
 
-__all__ = ["add_options", "run"]
-
 # The options that have the names of settings of Fitting.
 _OF_FITTING = (
     *("epochs", "step_size", "pseudocount", "dropout", "patience", "held_out", "smooth"),

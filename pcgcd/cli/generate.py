@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pcgcd.circuits import CircuitLike
     from pcgcd.decoding import Generation
 
-__all__ = ["add_options", "run"]
-
 _METHODS = ("pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection")
 # The options that have the names of parameters of pcgcd.decoding.generate.
 _PASSED_ON = (

@@ -14,8 +14,6 @@ from pcgcd.cli import compile as compile_
 from pcgcd.cli import demo, distill, experiment, generate, mask
 from pcgcd.errors import PcgcdError
 
-__all__ = ["main"]
-
 _FAILURE = 2
 _COMMANDS = (
     ("demo", demo, "function calls and sentences of the default model, constrained in four ways"),

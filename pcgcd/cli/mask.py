@@ -13,8 +13,6 @@ from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
 
-__all__ = ["add_options", "run"]
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from pcgcd.automata import Vocabulary
 
-__all__ = ["Constraint"]
-
 _MAX_DESCRIPTION = 400
 _SHOWN_STATES = 60
 

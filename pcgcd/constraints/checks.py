@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from pcgcd.automata.expressions import Expression, literal
 from pcgcd.errors import InvalidParameterError
-
-__all__ = ["MAX_LISTED", "at_most", "literal_text"]
 
 MAX_LISTED = 200_000
 
@@ -28,6 +26,16 @@ def at_most(values: Iterable[_Item], what: str, limit: int = MAX_LISTED) -> tupl
             f"there may be {limit:,} {what}, but more were given; use fewer"
         )
     return found
+
+
+def is_range(value: object) -> TypeGuard[tuple[int, int | None]]:
+    """Whether a value is (least, most) of something that is counted; None is without end."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        return False
+    least, most = value
+    if not isinstance(least, int) or not isinstance(most, int | None):
+        return False
+    return least >= 0 and (most is None or most >= least)
 
 
 def literal_text(text: str, name: str) -> Expression:

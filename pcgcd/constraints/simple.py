@@ -5,25 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pcgcd.automata.expressions import (
-    ANY_BYTE,
-    ANYTHING,
-    EMPTY_STRING,
-    complement,
-    concatenation,
-    intersection,
-    repeat,
-    star,
-    union,
-)
+from pcgcd.automata.expressions import ANY_BYTE, ANYTHING, EMPTY_STRING, repeat, star, union
 from pcgcd.automata.expressions.utf8 import ANY_CHARACTER, character_set
+from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import at_most, literal_text
 from pcgcd.constraints.regex.regex import regex_expression
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
-
-__all__ = ["MAX_FORBIDDEN", "any_text", "choice", "length", "literal", "not_containing"]
 
 MAX_FORBIDDEN = 5000
 
@@ -71,14 +60,14 @@ def any_text(least: int = 0, most: int | None = None, *, alphabet: str | None = 
     >>> any_text(1, 8, alphabet="01")
     Constraint(text of 1 to 8 characters)
     """
-    _check_bounds(least, most)
+    bounds = _bounds(least, most)
     character = ANY_CHARACTER
     if alphabet is not None:
         literal_text(alphabet, "alphabet")
         if not alphabet:
             raise InvalidParameterError("alphabet must have at least one character, but has none")
         character = character_set((ord(each), ord(each)) for each in alphabet)
-    return Constraint(repeat(character, least, most), f"text of {_bounds(least, most)} characters")
+    return Constraint(repeat(character, least, most), f"text of {bounds} characters")
 
 
 def not_containing(*forbidden: str, ignore_case: bool = False) -> Constraint:
@@ -107,8 +96,7 @@ def not_containing(*forbidden: str, ignore_case: bool = False) -> Constraint:
     if ignore_case:
         found = [regex_expression(re.escape(text), re.IGNORECASE) for text in forbidden]
     # UTF-8 is self-synchronising: a text's bytes occur only where its characters do.
-    containing = concatenation(ANYTHING, union(*found), ANYTHING)
-    expression = intersection(star(ANY_CHARACTER), complement(containing))
+    expression = star(ANY_CHARACTER) - (ANYTHING + union(*found) + ANYTHING)
     shown = ", ".join(repr(text) for text in forbidden[:3])
     more = f" and {len(forbidden) - 3} more" if len(forbidden) > 3 else ""
     return Constraint(expression, f"not containing {shown}{more}")
@@ -125,21 +113,19 @@ def length(least: int, most: int | None = None, unit: str = "characters") -> Con
     >>> length(0, 280) & not_containing("#")
     Constraint((0 to 280 characters & not containing '#'))
     """
-    _check_bounds(least, most)
+    bounds = _bounds(least, most)
+    check_one_of("unit", unit, "characters", "bytes")
     if unit == "characters":
         expression = repeat(ANY_CHARACTER, least, most)
-    elif unit == "bytes":
-        expression = intersection(star(ANY_CHARACTER), repeat(ANY_BYTE, least, most))
     else:
-        raise InvalidParameterError(f"unit must be 'characters' or 'bytes', but is {unit!r:.60}")
-    return Constraint(expression, f"{_bounds(least, most)} {unit}")
-
-
-def _check_bounds(least: int, most: int | None) -> None:
-    check_whole_number("least", least)
-    if most is not None:
-        check_whole_number("most", most, least)
+        expression = star(ANY_CHARACTER) & repeat(ANY_BYTE, least, most)
+    return Constraint(expression, f"{bounds} {unit}")
 
 
 def _bounds(least: int, most: int | None) -> str:
-    return f"at least {least}" if most is None else f"{least} to {most}"
+    """Check two bounds of a length, and describe them."""
+    check_whole_number("least", least)
+    if most is None:
+        return f"at least {least}"
+    check_whole_number("most", most, least)
+    return f"{least} to {most}"

@@ -16,17 +16,6 @@ from pcgcd.errors import InvalidParameterError
 from pcgcd.lm import LanguageModel
 from pcgcd.lm.base import checked_log_probs
 
-__all__ = [
-    "check_ancestors",
-    "check_candidates",
-    "check_language_model",
-    "check_log_probs",
-    "check_log_twist",
-    "check_session",
-    "check_support",
-    "needs_guide",
-]
-
 # How far the logarithm of a row's sum may be from zero: what half precision loses.
 _TOLERANCE = 1e-3
 
@@ -73,11 +62,11 @@ def check_log_probs(found: Any, count: int, lm: LanguageModel, *, normalised: bo
     totals = rows.to(torch.promote_types(rows.dtype, torch.float32)).logsumexp(-1)
     wrong = (~(totals.abs() <= _TOLERANCE)).nonzero().flatten().tolist()
     if wrong:
-        total = float(totals[wrong[0]].exp())
-        found = f"sums to {total:.4g}" if math.isfinite(total) else "has NaN or +inf"
+        total = float(totals[wrong[0]])
+        sums = "has NaN or +inf" if not total < math.inf else f"sums to exp({total:.4g})"
         raise InvalidParameterError(
             f"log_probs of {type(lm).__name__} must return logarithms of probabilities that sum "
-            f"to 1 in each row, but row {wrong[0]} {found}; return "
+            f"to 1 in each row, but row {wrong[0]} {sums}; return "
             "torch.log_softmax(logits.float(), dim=-1)"
         )
     return rows

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pcgcd.decoding.smc import Step
 
-__all__ = ["Genealogy", "Move"]
-
 
 class Move(NamedTuple):
     """One step of one task's particles: all of them draw a token, then they may be resampled.

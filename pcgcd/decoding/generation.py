@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pcgcd.decoding.resampling import Resampler
     from pcgcd.lm import LanguageModel, Prompt
 
-__all__ = ["Generator", "Stream", "generate"]
-
 
 def generate(
     lm: LanguageModel,
@@ -181,7 +179,9 @@ class Generator:
 
         run = _Run.start(self, requests)
         records = []
-        for step in shown(run.steps(rng), max(run.budgets, default=0), progress):
+        for step in shown(
+            run.steps(rng), max(run.budgets, default=0), progress and bool(run.tasks)
+        ):
             records.append(step)
             if on_step is not None:
                 on_step(step)

@@ -9,8 +9,6 @@ from torch import Tensor
 from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.state import PrefixState
 
-__all__ = ["NextStep"]
-
 
 @dataclass(frozen=True, eq=False)
 class NextStep:

@@ -24,8 +24,6 @@ from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.resampling import Resampler, effective_sample_size
 from pcgcd.engine.state import PrefixState
 
-__all__ = ["Population", "Stop", "extend", "resample"]
-
 T = TypeVar("T")
 
 Stop: TypeAlias = Callable[[tuple[int, ...]], bool]
@@ -143,10 +141,10 @@ def extend(
 
     state = population.state.advance(tokens)
     texts = [(*population.tokens[i], t) for i, t in zip(active, tokens, strict=True)]
-    log_final = state.log_final().tolist()
+    log_final, remaining = state.log_final().tolist(), state.remaining.tolist()
     ended = [
         tokens[row] in eos_ids
-        or state.remaining[row] <= 0
+        or remaining[row] <= 0
         or (stop is not None and log_final[row] > -math.inf and stop(texts[row]))
         for row in range(len(active))
     ]

@@ -17,8 +17,6 @@ from torch import Tensor
 from pcgcd.decoding.proposals import check_weight
 from pcgcd.engine.state import PrefixState
 
-__all__ = ["LookAhead", "Potential", "PrefixValidity", "Terminal"]
-
 
 class Potential(Protocol):
     """Anything that rates unfinished prefixes.

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pcgcd.decoding.smc import Step
 
-__all__ = ["shown"]
-
 
 def shown(steps: Iterable[Step], budget: int, wanted: bool) -> Iterator[Step]:
     """The steps, with a bar that counts them if it is wanted.

@@ -9,8 +9,6 @@ from pcgcd.decoding.next_step import NextStep
 from pcgcd.engine.candidates import Candidates
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["GCD", "LCD", "PGCD", "Proposal", "Twisted", "Unconstrained"]
-
 
 class Proposal(Protocol):
     """Anything that weighs the tokens that may come next.

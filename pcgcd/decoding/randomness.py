@@ -7,8 +7,6 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Draw", "Randomness", "log_total"]
-
 _BLOCK = 256
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.results import Generation
 
-__all__ = ["reject"]
-
 _LEAST_BATCH = 16
 
 

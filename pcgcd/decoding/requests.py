@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
     from pcgcd.decoding.population import Stop
 
-__all__ = ["METHODS", "Plan", "Request", "choose", "stop_rule"]
-
 METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
 
 _BUDGET = 128

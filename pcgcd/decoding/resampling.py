@@ -12,17 +12,6 @@ from torch import Tensor
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.errors import InvalidParameterError
 
-__all__ = [
-    "RESAMPLERS",
-    "Resampler",
-    "effective_sample_size",
-    "multinomial",
-    "resampler",
-    "residual",
-    "stratified",
-    "systematic",
-]
-
 Resampler: TypeAlias = Callable[[Tensor, Randomness], Tensor]
 """From normalised weights (k,) to k ancestors, each i expected k * weights[i] times."""
 

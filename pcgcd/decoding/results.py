@@ -13,8 +13,6 @@ from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.errors import DeadEndError, PcgcdError
 
-__all__ = ["Generation"]
-
 _SHOWN_TEXTS = 20
 
 

@@ -17,8 +17,6 @@ from pcgcd.engine.state import PrefixState
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.lm import LanguageModel
 
-__all__ = ["SMC", "Step"]
-
 
 @dataclass(frozen=True, eq=False)
 class Step:

@@ -13,8 +13,6 @@ from pcgcd.decoding.smc import Step
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
 
-__all__ = ["Stream"]
-
 
 class Stream:
     """Pieces of text of a running generation; then its result.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from pcgcd.automata import Vocabulary
 
-__all__ = ["Target", "Wanted", "given"]
-
 Wanted: TypeAlias = "Constraint | FiniteAutomaton | CircuitLike"
 """What can be asked for: a constraint, an automaton over tokens, or a circuit."""
 

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Sharpening"]
-
 
 @dataclass(frozen=True)
 class Sharpening:

@@ -25,22 +25,6 @@ from pcgcd.circuits.semirings import COUNTING
 from pcgcd.errors import EmptyLanguageError
 from pcgcd.hmm import HMM
 
-__all__ = [
-    "CHARACTERS",
-    "Budget",
-    "DemoResults",
-    "Sample",
-    "ThreeBits",
-    "figure",
-    "integer_object",
-    "json_model",
-    "locally_constrained",
-    "main",
-    "one_bit_of_three",
-    "report",
-    "run",
-]
-
 CHARACTERS = (*'{}":-0123456789xy,', "EOS")
 _DIGITS = "0123456789"
 _PREFIX = '{"x":'

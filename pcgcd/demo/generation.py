@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pcgcd.hmm import HiddenMarkovModel
     from pcgcd.lm import LanguageModel
 
-__all__ = ["METHODS", "Outcome", "Scene", "figure", "main", "report", "run", "scenes"]
-
 TOOLS: list[dict[str, Any]] = [
     {
         "name": "get_weather",

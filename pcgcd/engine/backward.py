@@ -16,8 +16,6 @@ from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.tracks import UNLIMITED, Track
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["BackwardMessages", "Level", "edge_weights", "label_sums", "scaled"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 

@@ -17,8 +17,6 @@ from pcgcd.engine.state import PrefixState
 from pcgcd.engine.tracks import UNLIMITED, Track
 from pcgcd.errors import VocabularyMismatchError
 
-__all__ = ["start_batch"]
-
 
 def start_batch(items: Sequence[tuple[PrefixEngine, int | None]]) -> PrefixState:
     """Several circuits and budgets in one batch, one row for each (engine, budget).

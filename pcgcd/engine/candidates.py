@@ -10,8 +10,6 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["FEW", "Candidates"]
-
 # Rows with at most this part of the vocabulary are written as lists of tokens.
 FEW = 1 / 8
 

@@ -24,8 +24,6 @@ from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 if TYPE_CHECKING:
     from pcgcd.engine.chain_state import ChainState
 
-__all__ = ["ChainEngine"]
-
 # Engines (the referents), the classes of tokens that none of them tells apart, and the class of
 # each engine that each of these is in.
 JointTiles: TypeAlias = (

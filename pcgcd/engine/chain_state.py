@@ -19,8 +19,6 @@ from pcgcd.engine.scoring import next_tokens
 from pcgcd.engine.state import LOG_SMALLEST, PrefixState
 from pcgcd.engine.tracks import Track
 
-__all__ = ["ChainState", "Row", "start_chains"]
-
 
 @dataclass(frozen=True, eq=False)
 class Row:

@@ -27,8 +27,6 @@ from pcgcd.engine.guide import table_size
 from pcgcd.engine.layered import LayeredEngine
 from pcgcd.engine.prefix_engine import PrefixEngine, everything
 
-__all__ = ["Parts", "compile_circuit", "engine_of", "joined", "parts_of"]
-
 # Emissions with more entries are not written out by token: 4 GB in float32.
 _TABLE_LIMIT = 1 << 30
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-__all__ = ["observe"]
-
 
 def observe(predicted: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
     """Multiply predictions with the emissions of the tokens that came, and normalise.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
     from pcgcd.engine.live_sets import LiveSets
 
-__all__ = ["Alive", "Graph", "LevelEdges"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"

@@ -12,8 +12,6 @@ from pcgcd.basics.keeping import kept_with
 from pcgcd.circuits import Chain, Operator
 from pcgcd.circuits.semirings import LINEAR
 
-__all__ = ["GuideTables", "table_size"]
-
 _TOKENS_AT_A_TIME = 1 << 12
 _DOUBLE = LINEAR.with_dtype(torch.float64)
 # How far sums of probabilities may be from one before their mass is summed up step by step.

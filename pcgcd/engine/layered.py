@@ -29,8 +29,6 @@ from pcgcd.engine.state import LOG_SMALLEST, PrefixState, with_support
 from pcgcd.engine.tracks import Track, check_budget
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["LayeredEngine"]
-
 _KEPT_LENGTHS = 4
 
 

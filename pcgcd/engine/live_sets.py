@@ -15,8 +15,6 @@ import numpy as np
 
 from pcgcd.engine.graph import Graph
 
-__all__ = ["LiveSet", "LiveSets", "Move", "Plan"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 

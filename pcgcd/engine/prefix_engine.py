@@ -12,8 +12,6 @@ from pcgcd.automata import FiniteAutomaton
 if TYPE_CHECKING:
     from pcgcd.engine.state import PrefixState
 
-__all__ = ["PrefixEngine", "everything"]
-
 
 class PrefixEngine(ABC):
     """A compiled circuit. Made by :func:`pcgcd.engine.compile_circuit`, which chooses the kind.

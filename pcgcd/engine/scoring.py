@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcgcd.engine.chain_engine import ChainEngine
     from pcgcd.engine.chain_state import Row
 
-__all__ = ["next_tokens"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 

@@ -17,8 +17,6 @@ from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.tracks import Track, allowed
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["LOG_SMALLEST", "PrefixState", "with_support"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 LOG_SMALLEST = math.log(torch.finfo(torch.float32).tiny)

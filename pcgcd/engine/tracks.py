@@ -18,8 +18,6 @@ from pcgcd.engine.graph import Graph
 from pcgcd.engine.live_sets import LiveSet
 from pcgcd.errors import EmptyLanguageError
 
-__all__ = ["UNLIMITED", "Track", "allowed", "check_budget"]
-
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 # The budget of a text that may take any number of tokens.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pcgcd.hmm import HiddenMarkovModel
     from pcgcd.lm import LanguageModel
 
-__all__ = ["METHODS", "Measurement", "figure", "main", "measure", "report", "run", "summary"]
-
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "GCD": {"method": "gcd"},
     "P-GCD, w = 0.7": {"method": "pgcd", "w": 0.7},

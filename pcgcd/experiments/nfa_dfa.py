@@ -54,22 +54,6 @@ if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
     from pcgcd.constraints.sql.database import Database
 
-__all__ = [
-    "EXAMPLE_DATABASE",
-    "NfaDfaResults",
-    "Size",
-    "SqlRow",
-    "VectorRow",
-    "add_vec",
-    "gpt2_vocabulary",
-    "main",
-    "minimal_dfa",
-    "report",
-    "run",
-    "sql_rows",
-    "vector_row",
-]
-
 Order: TypeAlias = Literal["any", "schema"]
 
 ORDERS: tuple[Order, ...] = ("any", "schema")

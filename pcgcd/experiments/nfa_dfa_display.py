@@ -15,8 +15,6 @@ from pcgcd.viz.style import BLUE, INK, ORANGE
 if TYPE_CHECKING:
     from pcgcd.experiments.nfa_dfa import NfaDfaResults, Size, VectorRow
 
-__all__ = ["figure", "report"]
-
 _TITLES = {
     "any": "Members in any order, repeats allowed",
     "schema": "Members in the schema's order",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,8 +18,6 @@ from pcgcd.basics.files import write_text
 from pcgcd.errors import InvalidParameterError
 from pcgcd.learning import Source
 from pcgcd.learning.distillation.prompts import constraint_of
-
-__all__ = ["Part", "data_folder", "distillation_prompts", "main", "tool_prompts", "word_prompts"]
 
 Part: TypeAlias = Literal["train", "held out"]
 
@@ -66,7 +64,8 @@ def tool_prompts(folder: Path, part: Part) -> list[Source]:
             if shortest is not None and shortest <= _LONGEST_CALL:
                 found.append(Source(prompt, described))
     random.Random("tools").shuffle(found)
-    return _part(found, part)
+    held_out = part == "held out"
+    return [source for i, source in enumerate(found) if (i % _HELD_OUT_EVERY == 0) == held_out]
 
 
 def word_prompts(folder: Path, part: Part) -> list[Source]:
@@ -113,11 +112,6 @@ def main(out: Path) -> None:
 
 def _free(source: Source) -> Source:
     return Source(source.prompt)
-
-
-def _part(found: Sequence[Source], part: Part) -> list[Source]:
-    held_out = part == "held out"
-    return [source for i, source in enumerate(found) if (i % _HELD_OUT_EVERY == 0) == held_out]
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -12,8 +12,6 @@ from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["absorbing"]
-
 
 def absorbing(hmm: HiddenMarkovModel, eos_ids: int | Iterable[int]) -> HMM:
     """The same model in which nothing but EOS follows an EOS.

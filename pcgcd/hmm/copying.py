@@ -10,8 +10,6 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["Copying"]
-
 
 @dataclass(frozen=True, eq=False)
 class Copying:

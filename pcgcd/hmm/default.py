@@ -8,8 +8,6 @@ from pcgcd.errors import CheckpointError
 from pcgcd.hmm.files.checkpoints import load_hmm
 from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["DEFAULT_FOLDER", "default_hmm"]
-
 DEFAULT_FOLDER = Path(__file__).parent / "data" / "smollm2-135m-instruct"
 
 

@@ -13,8 +13,6 @@ from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.model import HiddenMarkovModel, random_rows
 
-__all__ = ["HMM", "MonarchHMM", "monarch_blocks"]
-
 
 class HMM(HiddenMarkovModel):
     """A hidden Markov model (Def. 4.1) with a dense transition, a circuit for every length.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pcgcd.hmm.files.checkpoints import VocabularyLike
-
-__all__ = ["HiddenMarkovModel", "random_rows"]
 
 _TOLERANCE = 1e-3
 
@@ -57,21 +55,6 @@ class HiddenMarkovModel(Chain):
         self, *tensors: Tensor, copying: Copying | None = None, validate: bool = True
     ) -> None:
         """Hold the initial vector, the parameters of the transition, and the emission."""
-
-    @classmethod
-    def from_factors(
-        cls,
-        initial: Tensor,
-        factors: Sequence[Tensor],
-        emission: Tensor,
-        *,
-        copying: Copying | None = None,
-        validate: bool = True,
-    ) -> Self:
-        """A model of this kind, the parameters of its transition in one list."""
-        return cls(initial, *factors, emission, copying=copying, validate=validate)
-
-    # -- parts --------------------------------------------------------------------------------
 
     @property
     def transition_factors(self) -> tuple[Tensor, ...]:
@@ -114,7 +97,13 @@ class HiddenMarkovModel(Chain):
                 return stays.any(0)
             stays = kept
 
-    # -- other models -------------------------------------------------------------------------
+    @property
+    def ending_tokens(self) -> tuple[int, ...]:
+        """The tokens that no hidden state emits but those in which a text has :attr:`ended`."""
+        emission = self.emission.detach()
+        tokens = emission[self.ended].argmax(-1).unique()
+        elsewhere = (emission[:, tokens] > 0)[~self.ended].any(0)
+        return tuple(tokens[~elsewhere].tolist())
 
     def given(self, prompt: Iterable[int]) -> Self:
         """The model of answers to a prompt (its tokens), which repeat some of its tokens.
@@ -129,21 +118,16 @@ class HiddenMarkovModel(Chain):
 
     def with_emission(self, emission: Tensor, copying: Copying | None = None) -> Self:
         """The same initial and transition probabilities with other emissions, (H, V)."""
-        return self.from_factors(
-            self.initial, self.transition_factors, emission, copying=copying, validate=False
-        )
+        tensors = (self.initial, *self.transition_factors, emission)
+        return type(self)(*tensors, copying=copying, validate=False)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
-        initial, emission, *factors = (
-            tensor.to(device=device, dtype=dtype)
-            for tensor in (self.initial, self.emission, *self.transition_factors)
-        )
+        tensors = (self.initial, *self.transition_factors, self.emission)
+        moved = (tensor.to(device=device, dtype=dtype) for tensor in tensors)
         copying = None if self.copying is None else self.copying.to(device, dtype)
-        return self.from_factors(initial, factors, emission, copying=copying, validate=False)
-
-    # -- files --------------------------------------------------------------------------------
+        return type(self)(*moved, copying=copying, validate=False)
 
     def save_pretrained(
         self,
@@ -189,8 +173,6 @@ class HiddenMarkovModel(Chain):
             f"{type(self).__name__}(num_hidden={self.num_hidden}, vocab_size={self.vocab_size}, "
             f"dtype={self.emission.dtype})"
         )
-
-    # -- checks -------------------------------------------------------------------------------
 
     def _check(self, num_hidden: int, validate: bool) -> None:
         """Check all tensors, given the number of hidden states that the transition has.

@@ -26,8 +26,6 @@ from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["Steps", "steps_of"]
-
 
 class Steps(ABC):
     """Messages through one kind of transition.

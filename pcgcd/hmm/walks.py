@@ -32,19 +32,6 @@ from pcgcd.errors import ImpossibleEvidenceError
 from pcgcd.hmm.model import HiddenMarkovModel
 from pcgcd.hmm.steps import Steps, steps_of
 
-__all__ = [
-    "Posteriors",
-    "Sums",
-    "add_walks",
-    "index_of",
-    "log_likelihoods",
-    "observed_tokens",
-    "posterior_walks",
-    "posteriors",
-    "token_table",
-    "working_dtype",
-]
-
 # Numbers that the arrays of one walk hold together: few enough for the caches, unless that would
 # leave so few sequences that matrix products become slow.
 _ROOM, _MOST_ROOM, _ENOUGH_ROWS = 1 << 24, 1 << 27, 32
@@ -79,11 +66,7 @@ def _rows_at_once(steps: Steps, length: int) -> int:
 def _chunks(steps: Steps, index: Tensor, lengths: Tensor | None) -> list[tuple[Tensor, Tensor]]:
     """Groups of sequences that fit, as (their numbers, their tokens); short ones together."""
     if lengths is None:
-        size = _rows_at_once(steps, index.shape[1])
-        return [
-            (torch.arange(start, min(start + size, len(index)), device=index.device), part)
-            for start, part in zip(range(0, len(index), size), index.split(size))
-        ]
+        lengths = index.new_full((len(index),), index.shape[1])
     order = torch.argsort(lengths, stable=True)
     found, start = [], 0
     while start < len(order):
@@ -214,9 +197,6 @@ def _exact_log_likelihoods(steps: Steps, initial: Tensor, emitted: Tensor) -> Te
     return real.to_log(real.sum(message))
 
 
-# -- sums over sequences ------------------------------------------------------------------------
-
-
 def add_walks(
     steps: Steps,
     initial: Tensor,
@@ -298,9 +278,6 @@ def posterior_walks(steps: Steps, initial: Tensor, table: Tensor, index: Tensor)
         likelihoods[found.rows] = found.log_likelihoods
         states[found.rows] = found.posterior.transpose(0, 1)
     return Posteriors(likelihoods, states)
-
-
-# -- of a model ---------------------------------------------------------------------------------
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:

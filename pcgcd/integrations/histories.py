@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from pcgcd.engine import PrefixState
 
-__all__ = ["Histories", "History"]
-
 History: TypeAlias = "tuple[int, tuple[int, ...]]"
 """The number of a constraint, and the tokens generated under it."""
 

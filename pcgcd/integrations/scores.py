@@ -13,8 +13,6 @@ from pcgcd.decoding.proposals import Proposal
 from pcgcd.engine import PrefixState
 from pcgcd.errors import DeadEndError, InvalidParameterError
 
-__all__ = ["ScoreRule"]
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreRule:

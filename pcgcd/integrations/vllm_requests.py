@@ -26,8 +26,6 @@ from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.integrations.histories import Histories
 from pcgcd.integrations.scores import ScoreRule
 
-__all__ = ["Compiler", "Task", "Wish", "read_wish"]
-
 Kept = TypeVar("Kept")
 
 _PREFIX = "pcgcd_"

@@ -17,8 +17,6 @@ from torch import Tensor
 
 from pcgcd.errors import CheckpointError, PcgcdError
 
-__all__ = ["Processes", "together"]
-
 # One process may wait for another one's shards for long.
 _PATIENCE = timedelta(days=7)
 

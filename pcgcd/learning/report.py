@@ -21,8 +21,6 @@ from pcgcd.learning.em.fit import log_likelihood_per_token
 from pcgcd.learning.em.ngrams import ngram_log_likelihood
 from pcgcd.learning.results import FitResult
 
-__all__ = ["compare", "versions", "write_report"]
-
 _PACKAGES = ("torch", "transformers", "scikit-learn", "pyjuice", "vllm")
 
 

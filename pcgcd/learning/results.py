@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pcgcd.hmm.model import HiddenMarkovModel
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Epoch", "FitResult", "Progress"]
-
 Model = TypeVar("Model", bound=HiddenMarkovModel)
+
+_BLUE, _ORANGE, _INK = "#2b67a6", "#e67e22", "#2b2f36"
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,38 @@ class FitResult(Generic[Model]):
             references: Other models' bits per token, by name, as horizontal lines: the language
                 model's own entropy, an n-gram model.
         """
-        from pcgcd.learning.curve import draw_curve
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
-        return draw_curve(self, references or {})
+        figure = Figure(figsize=(6.0, 3.6), layout="constrained")
+        axes = figure.subplots()
+        self._draw_history(axes)
+        for name, bits in (references or {}).items():
+            axes.axhline(bits, color=_INK, linewidth=0.8, linestyle=":")
+            place: Any = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+            axes.annotate(name, (1, bits), fontsize=8, color=_INK, **place)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("bits per token")
+        axes.grid(alpha=0.25, linewidth=0.6)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        axes.legend(frameon=False, fontsize=8)
+        return figure
+
+    def _draw_history(self, axes: Axes) -> None:
+        train = [-entry.train / math.log(2) for entry in self.history]
+        epochs = [entry.epoch for entry in self.history]
+        axes.plot(epochs, train, color=_BLUE, label="training, as it went")
+        measured = [(0, self.start_held_out), *((e.epoch, e.held_out) for e in self.history)]
+        held = {
+            epoch: -value / math.log(2)
+            for epoch, value in measured
+            if value is not None and math.isfinite(value)
+        }
+        if held:
+            shown: Any = {"color": _ORANGE, "marker": "o", "markersize": 3, "label": "held out"}
+            axes.plot(list(held), list(held.values()), **shown)
+        if self.best_epoch in held:
+            place = [self.best_epoch], [held[self.best_epoch]]
+            axes.plot(*place, "*", color=_ORANGE, markersize=11, label="best epoch")

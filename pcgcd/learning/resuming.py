@@ -11,8 +11,6 @@ import torch
 
 from pcgcd.errors import CheckpointError
 
-__all__ = ["check_same", "generator_of", "seed_of"]
-
 
 def check_same(
     there: Mapping[str, Any], here: Mapping[str, Any], folder: Path | str, holds: str

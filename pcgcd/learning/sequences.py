@@ -12,8 +12,6 @@ from torch import Tensor
 
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["Data", "Sequences", "checked_batch", "inside", "lengths_of", "num_tokens"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Data: TypeAlias = "Tensor | Array | Sequence[Tensor | Array]"
 
@@ -51,14 +49,15 @@ class Sequences:
         """The sequences with these numbers, (k, n)."""
         wanted = numbers.numpy()
         if len(self._shards) == 1:
-            return self._checked(self._taken(self._shards[0], wanted))
-        result = torch.empty(len(wanted), self.length, dtype=torch.long)
-        shard_of = np.searchsorted(self._starts, wanted, side="right") - 1
-        for shard in np.unique(shard_of):
-            chosen = np.flatnonzero(shard_of == shard)
-            local = wanted[chosen] - self._starts[shard]
-            result[torch.from_numpy(chosen)] = self._taken(self._shards[shard], local).long()
-        return self._checked(result)
+            result = self._taken(self._shards[0], wanted)
+        else:
+            result = torch.empty(len(wanted), self.length, dtype=torch.long)
+            shard_of = np.searchsorted(self._starts, wanted, side="right") - 1
+            for shard in np.unique(shard_of):
+                chosen = np.flatnonzero(shard_of == shard)
+                local = wanted[chosen] - self._starts[shard]
+                result[torch.from_numpy(chosen)] = self._taken(self._shards[shard], local).long()
+        return checked_batch(result, self.vocab_size, self.device)
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """All sequences in order."""
@@ -78,9 +77,6 @@ class Sequences:
         if isinstance(shard, Tensor):
             return shard[torch.from_numpy(numbers).to(shard.device)]
         return torch.from_numpy(np.ascontiguousarray(shard[numbers]).astype(np.int64, copy=False))
-
-    def _checked(self, rows: Tensor) -> Tensor:
-        return checked_batch(rows, self.vocab_size, self.device)
 
 
 def lengths_of(batch: Tensor, ending: tuple[int, ...]) -> Tensor | None:

@@ -16,8 +16,6 @@ from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
 
-__all__ = ["LMSession", "LanguageModel", "PrefixSession", "Prompt", "SharedSession"]
-
 # A text, the messages of a chat, or token ids.
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]
 

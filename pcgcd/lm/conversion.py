@@ -24,8 +24,6 @@ from pcgcd.basics.files import whole_folder
 from pcgcd.basics.packages import package
 from pcgcd.errors import CheckpointError
 
-__all__ = ["convert_gguf", "is_complete"]
-
 _CONTENTS = "pcgcd_contents.json"
 _STALE_AFTER = 3600.0  # seconds; a conversion takes less than a minute
 _PLAIN, _CONTROL, _USER_DEFINED = 1, 3, 4  # types of tokens

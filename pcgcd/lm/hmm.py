@@ -17,8 +17,6 @@ from pcgcd.lm.base import LanguageModel, LMSession, SharedSession
 if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
 
-__all__ = ["HMMLanguageModel"]
-
 
 class HMMLanguageModel(LanguageModel):
     """``p(x_{t+1} | x_{1:t})`` of an HMM, by filtering. A prompt is the beginning of x.
@@ -57,7 +55,7 @@ class HMMLanguageModel(LanguageModel):
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         if not len(prefixes):
             return torch.empty(0, self.vocabulary.logits_size)
-        return _rows(self._read([tuple(self._checked_prefix(prefix)) for prefix in prefixes]))
+        return _rows(self._read([self._checked_prefix(prefix) for prefix in prefixes]))
 
     def start(self, prompts: Sequence[Sequence[int]]) -> LMSession:
         """See :class:`LanguageModel`.

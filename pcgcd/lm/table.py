@@ -15,8 +15,6 @@ from pcgcd.lm.base import LanguageModel
 if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
 
-__all__ = ["TableLM"]
-
 _TOLERANCE = 1e-6
 _KEPT_ROWS = 1 << 14
 

@@ -16,8 +16,6 @@ from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.lm.base import LanguageModel, LMSession, PrefixSession, SharedSession
 
-__all__ = ["TransformersLM"]
-
 _PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 
 

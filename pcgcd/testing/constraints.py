@@ -5,21 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from pcgcd.automata import FiniteAutomaton, Vocabulary
+import torch
+
+from pcgcd.automata import Vocabulary
 from pcgcd.constraints import Constraint, literal
 from pcgcd.decoding import Target
+from pcgcd.engine import PrefixState
 from pcgcd.errors import EmptyLanguageError
-from pcgcd.testing.texts import as_violations
-
-__all__ = ["ConstraintLaws"]
+from pcgcd.testing.running import Laws, as_violations, assert_refused
 
 
-class ConstraintLaws:
+class ConstraintLaws(Laws):
     """What every :class:`pcgcd.constraints.Constraint` must satisfy.
-
-    Inherit from it in a test class whose name starts with ``Test``, say how the constraint is
-    created, and name some texts that satisfy it and some that do not; pytest does the rest.
-    Without pytest, use :func:`run_laws`.
 
     >>> from pcgcd.constraints import regex
     >>> class TestYears(ConstraintLaws):
@@ -39,8 +36,6 @@ class ConstraintLaws:
     members: Sequence[str | bytes] = ()
     non_members: Sequence[str | bytes] = ()
     num_tries: int = 10
-
-    # -- to be implemented --------------------------------------------------------------------
 
     def create_constraint(self) -> Constraint:
         """The constraint."""
@@ -86,7 +81,8 @@ class ConstraintLaws:
     def test_tokens_agree_with_texts(self) -> None:
         """However it is spelled, and ended by EOS or not, a text is accepted iff it matches."""
         constraint, vocabulary = self.create_constraint(), self.create_vocabulary()
-        automaton = self._compiled(constraint, vocabulary)
+        with as_violations():
+            automaton = constraint.compile(vocabulary)
         for text in [*self._texts(), *self._nearby()]:
             expected = constraint.matches(text)
             for tokens in self._spellings(text, vocabulary):
@@ -101,12 +97,11 @@ class ConstraintLaws:
         """A spelling of a member that fits in the budget is never masked."""
         vocabulary = self.create_vocabulary()
         target = self._target(vocabulary)
-        for text in map(_as_bytes, self.members):
+        for text in (text for text, is_member in self._labelled() if is_member):
             for tokens in self._spellings(text, vocabulary):
                 state = target.engine().start([len(tokens) or 1])
                 for token in tokens:
-                    allowed = state.allowed().dense(vocabulary.logits_size)[0]
-                    assert allowed[token] > -float("inf"), f"{tokens} of {text!r} are masked"
+                    assert token in _allowed(state), f"{tokens} of {text!r} are masked"
                     state = state.advance([token])
 
     def test_masks_within_the_budget_always_end_well(self) -> None:
@@ -119,8 +114,7 @@ class ConstraintLaws:
             state = target.engine().start([budget])
             tokens: list[int] = []
             for _ in range(budget):
-                allowed = state.allowed().dense(vocabulary.logits_size)[0]
-                possible = (allowed > -float("inf")).nonzero().flatten().tolist()
+                possible = _allowed(state)
                 assert possible, f"nothing may follow {tokens} within a budget of {budget}"
                 tokens.append(chance.choice(possible))
                 if tokens[-1] in vocabulary.eos_ids:
@@ -135,12 +129,12 @@ class ConstraintLaws:
         shortest = target.automaton.shortest_length() or 0
         if shortest < 2:
             return
-        try:
-            target.engine().check(shortest - 1)
-        except EmptyLanguageError as error:
-            found = error.shortest_length
-        else:
-            raise AssertionError(f"a budget of {shortest - 1} is too small, but was taken")
+        error = assert_refused(
+            lambda: target.engine().check(shortest - 1),
+            EmptyLanguageError,
+            f"a budget of {shortest - 1} is too small, but was taken",
+        )
+        found = error.shortest_length
         assert found == shortest, f"a budget of {shortest} works, but the error names {found}"
 
     # -- composition --------------------------------------------------------------------------
@@ -161,7 +155,7 @@ class ConstraintLaws:
     def _labelled(self) -> Iterator[tuple[bytes, bool]]:
         for texts, expected in ((self.members, True), (self.non_members, False)):
             for text in texts:
-                yield _as_bytes(text), expected
+                yield text.encode() if isinstance(text, str) else text, expected
 
     def _texts(self) -> list[bytes]:
         return [text for text, _ in self._labelled()]
@@ -191,14 +185,13 @@ class ConstraintLaws:
                 place += len(piece)
             yield tuple(tokens)
 
-    def _compiled(self, constraint: Constraint, vocabulary: Vocabulary) -> FiniteAutomaton:
-        with as_violations():
-            return constraint.compile(vocabulary)
-
     def _target(self, vocabulary: Vocabulary) -> Target:
         with as_violations():
             return Target.of(self.create_constraint(), vocabulary)
 
 
-def _as_bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
+def _allowed(state: PrefixState) -> list[int]:
+    """The tokens that may follow a single prefix."""
+    weights = state.allowed().dense(state.vocab_size)[0]
+    allowed: list[int] = (weights > -torch.inf).nonzero().flatten().tolist()
+    return allowed

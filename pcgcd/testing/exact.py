@@ -12,25 +12,12 @@ from torch import Tensor
 
 from pcgcd.circuits.semirings import Boolean, Counting, Log, Maximum, Semiring
 
-__all__ = [
-    "Exact",
-    "assert_same_elements",
-    "exact",
-    "exact_power",
-    "exact_product",
-    "exact_sum",
-    "log_of",
-    "powers_of_two",
-]
-
 Exact: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
 
 _to_fraction = np.frompyfunc(Fraction, 1, 1)
-_is_positive = np.frompyfunc(lambda number: Fraction(number > 0), 1, 1)
-
-
-def _is_boolean(semiring: Semiring[Any] | None) -> bool:
-    return isinstance(semiring, Boolean)
+_ratio = np.frompyfunc(Fraction, 2, 1)
+_to_int = np.frompyfunc(int, 1, 1)
+_power_of_two = np.frompyfunc(lambda exponent: Fraction(2) ** int(exponent), 1, 1)
 
 
 def exact(weights: Tensor, semiring: Semiring[Any] | None = None) -> Exact:
@@ -39,19 +26,18 @@ def exact(weights: Tensor, semiring: Semiring[Any] | None = None) -> Exact:
     >>> exact(torch.tensor([0.5, 3.0]))
     array([Fraction(1, 2), Fraction(3, 1)], dtype=object)
     """
-    numbers = np.asarray(_to_fraction(weights.detach().cpu().double().numpy()), dtype=object)
-    if _is_boolean(semiring):
-        numbers = np.asarray(_is_positive(numbers), dtype=object)
-    return numbers
+    numbers = weights.detach().cpu().double()
+    if isinstance(semiring, Boolean):
+        numbers = (numbers > 0).double()
+    return np.asarray(_to_fraction(numbers.numpy()), dtype=object)
 
 
 def exact_power(values: Tensor, exponents: Tensor, semiring: Semiring[Any] | None = None) -> Exact:
     """``values * 2 ** exponents`` as fractions; for the boolean semiring, zeros and ones."""
     numbers = exact(values, semiring)
-    if _is_boolean(semiring):
+    if isinstance(semiring, Boolean):
         return numbers
-    power = np.vectorize(lambda e: Fraction(2) ** int(e), otypes=[object])
-    return np.asarray(numbers * power(exponents.cpu().numpy()), dtype=object)
+    return np.asarray(numbers * _power_of_two(exponents.cpu().numpy()), dtype=object)
 
 
 def exact_sum(terms: Exact, semiring: Semiring[Any]) -> Exact:
@@ -63,20 +49,15 @@ def exact_sum(terms: Exact, semiring: Semiring[Any]) -> Exact:
 def exact_product(matrix: Exact, x: Exact, semiring: Semiring[Any]) -> Exact:
     """``y[..., i] = sum_j matrix[i, j] x[..., j]`` in the semiring's own meaning of a sum."""
     # Over a common denominator the work is on integers, which are much faster than fractions.
-    first, second = _denominator(matrix), _denominator(x)
-    terms = _numerators(matrix, first) * _numerators(x, second)[..., None, :]
-    return np.asarray(_over(exact_sum(terms, semiring), first * second), dtype=object)
+    (left, first), (right, second) = _whole(matrix), _whole(x)
+    total = exact_sum(left * right[..., None, :], semiring)
+    return np.asarray(_ratio(total, first * second), dtype=object)
 
 
-_over = np.frompyfunc(Fraction, 2, 1)
-
-
-def _denominator(numbers: Exact) -> int:
-    return math.lcm(*(number.denominator for number in numbers.flat))
-
-
-def _numerators(numbers: Exact, denominator: int) -> Exact:
-    return np.asarray(np.frompyfunc(int, 1, 1)(numbers * denominator), dtype=object)
+def _whole(numbers: Exact) -> tuple[Exact, int]:
+    """Numerators over one denominator, and the denominator."""
+    denominator = math.lcm(*(number.denominator for number in numbers.flat))
+    return np.asarray(_to_int(numbers * denominator), dtype=object), denominator
 
 
 def _exponent(number: Fraction) -> int:
@@ -102,28 +83,13 @@ def powers_of_two(semiring: Semiring[Any], values: Tensor, exponents: Tensor) ->
     This reaches sizes that no float has, in any semiring, without looking inside its elements.
     """
     result = semiring.lift(values)
-    for base, sign in ((2.0, 1), (0.5, -1)):
-        left = (sign * exponents).clamp(min=0)
-        if not bool(left.any()):
-            continue
-        power = semiring.lift(torch.full(tuple(values.shape), base))
+    for base, left in ((2.0, exponents.clamp(min=0)), (0.5, (-exponents).clamp(min=0))):
+        power = semiring.lift(torch.full(tuple(values.shape), base)) if left.any() else None
         while bool(left.any()):
             result = semiring.where(left % 2 == 1, semiring.mul(result, power), result)
             power = semiring.mul(power, power)
             left = left // 2
     return result
-
-
-def _rounding(semiring: Semiring[Any], exponents: Any) -> float:
-    """How far a result of a few dozen operations may be off, as a difference of logarithms.
-
-    A semiring that stores logarithms rounds them relative to their size, so that numbers far from
-    one are less precise; the others round relative to the number.
-    """
-    eps = torch.finfo(semiring.dtype).eps
-    stores_logs = isinstance(semiring, Log | Maximum)
-    largest = float(np.abs(exponents).max(initial=0)) if stores_logs else 0.0
-    return eps * (64 + 8 * largest)
 
 
 def assert_same_elements(semiring: Semiring[Any], actual: Any, expected: Exact, what: str) -> None:
@@ -134,16 +100,14 @@ def assert_same_elements(semiring: Semiring[Any], actual: Any, expected: Exact, 
     loses no precision.
     """
     shape = tuple(semiring.shape(actual))
-    if shape != expected.shape:
-        raise AssertionError(f"{what}: expected shape {expected.shape}, found {shape}")
+    assert shape == expected.shape, f"{what}: expected shape {expected.shape}, found {shape}"
     if isinstance(semiring, Counting):
-        if not all(found == number for found, number in zip(actual.flat, expected.flat)):
-            raise AssertionError(f"{what}: expected the counts\n{expected}, found\n{actual}")
+        same = all(found == number for found, number in zip(actual.flat, expected.flat))
+        assert same, f"{what}: expected the counts\n{expected}, found\n{actual}"
         return
     zero = np.vectorize(lambda number: not number, otypes=[bool])(expected)
     found_zero = torch.isneginf(semiring.to_log(actual)).cpu().numpy()
-    if (zero != found_zero).any():
-        place = tuple(np.argwhere(zero != found_zero)[0].tolist())
+    for place in map(tuple, np.argwhere(zero != found_zero).tolist()):
         raise AssertionError(
             f"{what}: at {place} expected {'exactly' if zero[place] else 'other than'} zero, found "
             f"{'zero' if found_zero[place] else 'a positive number'}; the logarithm should be "
@@ -152,13 +116,15 @@ def assert_same_elements(semiring: Semiring[Any], actual: Any, expected: Exact, 
     exponents = np.vectorize(_exponent, otypes=[int])(expected)
     unit = powers_of_two(semiring, torch.ones(shape), torch.as_tensor(-exponents))
     log = semiring.to_log(semiring.mul(actual, unit)).detach().cpu().double().numpy()
-    near_one = [log_of(n / Fraction(2) ** int(e)) for n, e in zip(expected.flat, exponents.flat)]
-    reference = np.array(near_one).reshape(shape)
+    reference = np.vectorize(log_of, otypes=[float])(expected / _power_of_two(exponents))
     error = np.abs(np.where(zero, 0.0, log) - np.where(zero, 0.0, reference))
-    tolerance = _rounding(semiring, exponents)
+    # A semiring that stores logarithms rounds them relative to their size, so that numbers far
+    # from one are less precise; the others round relative to the number.
+    stores_logs = isinstance(semiring, Log | Maximum)
+    largest = float(np.abs(exponents).max(initial=0)) if stores_logs else 0.0
+    tolerance = torch.finfo(semiring.dtype).eps * (64 + 8 * largest)
     wrong = ~(error <= tolerance)
-    if wrong.any():
-        place = tuple(np.argwhere(wrong)[0].tolist())
+    for place in map(tuple, np.argwhere(wrong).tolist()):
         raise AssertionError(
             f"{what}: at {place} (and {wrong.sum() - 1} others) the result is off by a factor of "
             f"1 + {np.expm1(error[place]):.3g}, where {tolerance:.3g} is allowed; the logarithm "

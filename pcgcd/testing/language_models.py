@@ -12,16 +12,13 @@ from pcgcd.decoding import generate
 from pcgcd.decoding.contracts import check_language_model, check_log_probs, check_session
 from pcgcd.engine.prefix_engine import everything
 from pcgcd.lm import LanguageModel, LMSession
-from pcgcd.testing.texts import as_violations
+from pcgcd.testing.running import Laws, as_violations, assert_close
 
-__all__ = ["LanguageModelLaws"]
+_Prefixes = Sequence[tuple[int, ...]]
 
 
-class LanguageModelLaws:
+class LanguageModelLaws(Laws):
     """What every :class:`pcgcd.lm.LanguageModel` must satisfy.
-
-    Inherit from it in a test class whose name starts with ``Test``, and say how the model is
-    created; pytest does the rest. Without pytest, use :func:`run_laws`.
 
     >>> from pcgcd import Vocabulary
     >>> from pcgcd.lm import TableLM
@@ -41,8 +38,6 @@ class LanguageModelLaws:
     num_steps: int = 6
     tolerance: float = 1e-4
 
-    # -- to be implemented --------------------------------------------------------------------
-
     def create_language_model(self) -> LanguageModel:
         """The language model."""
         raise NotImplementedError("return the language model to be tested")
@@ -57,32 +52,28 @@ class LanguageModelLaws:
 
     def test_rows_are_distributions(self) -> None:
         """``log_probs`` has a row for each prefix, a column for each token, and sums to one."""
-        lm = self._model()
-        self._rows(lm, self.prompts)
-        for prompt in self.prompts:
-            self._rows(lm, [prompt])
+        lm, prompts = self._model(), self._prompts()
+        for prefixes in (prompts, *([prompt] for prompt in prompts)):
+            self._rows(lm, prefixes)
 
     def test_rows_do_not_depend_on_each_other(self) -> None:
         """A prefix has the same row in a batch, in any order, as alone."""
-        lm = self._model()
-        twice = [*reversed(self.prompts), *self.prompts]
+        lm, prompts = self._model(), self._prompts()
+        twice = [*reversed(prompts), *prompts]
         for prompt, row in zip(twice, self._rows(lm, twice), strict=True):
             self._compare(row, self._rows(lm, [prompt])[0], f"the prompt {prompt} in a batch")
 
     def test_no_prefixes_have_no_rows(self) -> None:
         """An empty batch is a batch."""
         lm = self._model()
-        self._rows(lm, [])
-        session = self._start(lm, [])
-        assert session.num_rows == 0, f"no prompts, but {session.num_rows} rows"
-        self._answer(lm, session, [])
+        self._check(lm, self._start(lm, []), [])
 
     # -- sessions -----------------------------------------------------------------------------
 
     def test_sessions_answer_for_their_prefixes(self) -> None:
         """After any moves a session's rows are those of its prefixes."""
         lm, chance = self._model(), random.Random(0)
-        prefixes = [tuple(prompt) for prompt in self.prompts for _ in range(2)]
+        prefixes = [prompt for prompt in self._prompts() for _ in range(2)]
         session = self._start(lm, prefixes)
         for _ in range(self.num_steps):
             self._check(lm, session, prefixes)
@@ -94,21 +85,18 @@ class LanguageModelLaws:
 
     def test_sessions_need_not_be_asked_at_every_step(self) -> None:
         """Tokens may be appended, and rows copied, before anything is asked; asking is harmless."""
-        lm, chance = self._model(), random.Random(1)
-        prefixes = [tuple(prompt) for prompt in self.prompts]
+        lm, chance, prefixes = self._model(), random.Random(1), self._prompts()
         session = self._start(lm, prefixes)
         for _ in range(2):
             prefixes = self._grown(lm, session, prefixes, chance)
         order = [*reversed(range(len(prefixes))), 0]
         session.reindex(order)
-        prefixes = [prefixes[row] for row in order]
         for _ in range(2):
-            self._check(lm, session, prefixes)
+            self._check(lm, session, [prefixes[row] for row in order])
 
     def test_sessions_do_not_share_anything(self) -> None:
         """A second session, advanced between, does not disturb the first."""
-        lm, chance = self._model(), random.Random(2)
-        prefixes = [tuple(prompt) for prompt in self.prompts]
+        lm, chance, prefixes = self._model(), random.Random(2), self._prompts()
         first, second = self._start(lm, prefixes), self._start(lm, prefixes)
         self._check(lm, first, prefixes)
         grown = self._grown(lm, second, prefixes, chance)
@@ -119,15 +107,14 @@ class LanguageModelLaws:
 
     def test_generated_texts_have_the_probabilities_reported(self) -> None:
         """``generate`` reports log p_lm of each text: the sum over its tokens."""
-        lm = self._model()
+        lm, prompt = self._model(), self._prompts()[-1]
         free = everything(lm.vocabulary.logits_size)
-        prompt = tuple(self.prompts[-1])
         with as_violations():
             result = generate(lm, free, prompt=prompt, budget=3, particles=4, seed=0)
         for tokens, found in zip(result.token_ids, result.log_probs, strict=True):
             rows = self._rows(lm, [(*prompt, *tokens[:t]) for t in range(len(tokens))])
             expected = rows[range(len(tokens)), list(tokens)].sum()
-            self._compare(torch.tensor(found), expected, f"log p of the tokens {tokens}")
+            self._compare(torch.tensor(found).double(), expected, f"log p of the tokens {tokens}")
 
     # -- what the laws are checked on ---------------------------------------------------------
 
@@ -137,35 +124,30 @@ class LanguageModelLaws:
             check_language_model(lm)
         return lm
 
-    def _rows(self, lm: LanguageModel, prefixes: Sequence[Sequence[int]]) -> Tensor:
-        with as_violations():
-            found = lm.log_probs(prefixes)
-            return check_log_probs(found, len(prefixes), lm, normalised=True).double().cpu()
+    def _prompts(self) -> list[tuple[int, ...]]:
+        return [tuple(prompt) for prompt in self.prompts]
 
-    def _start(self, lm: LanguageModel, prompts: Sequence[Sequence[int]]) -> LMSession:
+    def _start(self, lm: LanguageModel, prompts: _Prefixes) -> LMSession:
         session = lm.start(prompts)
         with as_violations():
             check_session(session)
         return session
 
-    def _answer(self, lm: LanguageModel, session: LMSession, prefixes: Sequence[object]) -> Tensor:
+    def _rows(
+        self, lm: LanguageModel, prefixes: _Prefixes, session: LMSession | None = None
+    ) -> Tensor:
+        """What the model says comes after the prefixes, or a session of them does."""
         with as_violations():
-            found = session.log_probs()
+            found = lm.log_probs(prefixes) if session is None else session.log_probs()
             return check_log_probs(found, len(prefixes), lm, normalised=True).double().cpu()
 
-    def _check(
-        self, lm: LanguageModel, session: LMSession, prefixes: Sequence[tuple[int, ...]]
-    ) -> None:
-        found, expected = self._answer(lm, session, prefixes), self._rows(lm, prefixes)
+    def _check(self, lm: LanguageModel, session: LMSession, prefixes: _Prefixes) -> None:
+        found, expected = self._rows(lm, prefixes, session), self._rows(lm, prefixes)
         assert session.num_rows == len(prefixes), f"{session.num_rows} rows, not {len(prefixes)}"
         self._compare(found, expected, f"a session's rows for the prefixes {prefixes}")
 
     def _grown(
-        self,
-        lm: LanguageModel,
-        session: LMSession,
-        prefixes: Sequence[tuple[int, ...]],
-        chance: random.Random,
+        self, lm: LanguageModel, session: LMSession, prefixes: _Prefixes, chance: random.Random
     ) -> list[tuple[int, ...]]:
         """One more token each, none that ends the text if there is another."""
         eos, tokens = set(lm.vocabulary.eos_ids), []
@@ -176,10 +158,4 @@ class LanguageModelLaws:
         return [(*prefix, token) for prefix, token in zip(prefixes, tokens, strict=True)]
 
     def _compare(self, actual: Tensor, expected: Tensor, what: str) -> None:
-        torch.testing.assert_close(
-            actual.double(),
-            expected.double(),
-            rtol=self.tolerance,
-            atol=self.tolerance,
-            msg=lambda text: f"{what}: {text}",
-        )
+        assert_close(actual, expected, what, self.tolerance)

@@ -8,29 +8,30 @@ from torch import Tensor
 from pcgcd.circuits import MISSING, BestPath, Chain
 from pcgcd.testing.worlds import all_strings
 
-__all__ = ["brute_force_best_path", "brute_force_unit_posteriors", "path_log_weights"]
+
+def _log_emission(chain: Chain) -> Tensor:
+    return chain.operators.emission.to_dense(torch.float64).log()
 
 
-def path_log_weights(chain: Chain, log_emission: Tensor) -> tuple[Tensor, Tensor]:
-    """The weight of every hidden path, given what each unit makes of each step.
+def _paths(chain: Chain, evidence: Tensor, log_missing: Tensor) -> tuple[Tensor, Tensor]:
+    """All paths (units**n, n), and the logarithms of their weights (batch, units**n).
 
     Args:
         chain: An HMM, an automaton, or a product of such.
-        log_emission: (batch, n, units).
-
-    Returns:
-        All paths (units**n, n), and the logarithms of their weights (batch, units**n).
+        evidence: (batch, n).
+        log_missing: What each unit makes of a missing token, (units,).
     """
-    length = log_emission.shape[1]
-    initial, transition, _, final = (
+    initial, transition, emission, final = (
         operator.to_dense(torch.float64).log() for operator in chain.operators
     )
-    paths = all_strings(chain.num_units, length).to(log_emission.device)
+    observed = emission[:, evidence.clamp(min=0)].permute(1, 2, 0)
+    by_step = torch.where((evidence != MISSING).unsqueeze(-1), observed, log_missing)
+    length = evidence.shape[1]
+    paths = all_strings(chain.num_units, length).to(evidence.device)
     log_weights = initial[0, paths[:, 0]] + final.logsumexp(1)[paths[:, -1]]
-    for step in range(length - 1):
-        log_weights = log_weights + transition[paths[:, step], paths[:, step + 1]]
+    log_weights = log_weights + transition[paths[:, :-1], paths[:, 1:]].sum(-1)
     steps = torch.arange(length, device=paths.device)
-    return paths, log_weights + log_emission[:, steps, paths].sum(-1)
+    return paths, log_weights + by_step[:, steps, paths].sum(-1)
 
 
 def brute_force_best_path(chain: Chain, evidence: Tensor) -> BestPath:
@@ -45,23 +46,16 @@ def brute_force_best_path(chain: Chain, evidence: Tensor) -> BestPath:
     >>> brute_force_best_path(hmm, torch.tensor([[0, -1]])).units
     tensor([[0, 0]])
     """
-    log_emission = chain.operators.emission.to_dense(torch.float64).log()
-    best_value, best_token = log_emission.max(1)
-    seen = evidence != MISSING
-    observed = log_emission[:, evidence.clamp(min=0)].permute(1, 2, 0)
-    by_step = torch.where(seen.unsqueeze(-1), observed, best_value)
-    paths, log_weights = path_log_weights(chain, by_step)
+    best_value, best_token = _log_emission(chain).max(1)
+    paths, log_weights = _paths(chain, evidence, best_value)
     log_weight, index = log_weights.max(1)
     units = paths[index]
-    return BestPath(torch.where(seen, evidence, best_token[units]), units, log_weight)
+    tokens = torch.where(evidence == MISSING, best_token[units], evidence)
+    return BestPath(tokens, units, log_weight)
 
 
 def brute_force_unit_posteriors(chain: Chain, evidence: Tensor) -> Tensor:
     """``p(hidden unit of step t is k | evidence)`` by summing over all paths, (batch, n, units)."""
-    log_emission = chain.operators.emission.to_dense(torch.float64).log()
-    observed = log_emission[:, evidence.clamp(min=0)].permute(1, 2, 0)
-    free = log_emission.logsumexp(1)
-    by_step = torch.where((evidence != MISSING).unsqueeze(-1), observed, free)
-    paths, log_weights = path_log_weights(chain, by_step)
+    paths, log_weights = _paths(chain, evidence, _log_emission(chain).logsumexp(1))
     one_hot = torch.nn.functional.one_hot(paths, chain.num_units).double()
     return torch.einsum("bp,ptk->btk", log_weights.softmax(1), one_hot)

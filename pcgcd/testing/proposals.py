@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import torch
 from torch import Tensor
 
-from pcgcd.decoding import NextStep, PrefixValidity, Proposal
+from pcgcd.decoding import NextStep, Potential, PrefixValidity, Proposal
 from pcgcd.decoding.contracts import check_candidates
 from pcgcd.engine import Candidates
-from pcgcd.testing.texts import TextWorld, as_violations, assert_unbiased, text_worlds
+from pcgcd.testing.running import as_violations
+from pcgcd.testing.steps import StepLaws
 
-__all__ = ["ProposalLaws"]
 
-
-class ProposalLaws:
+class ProposalLaws(StepLaws):
     """What every :class:`pcgcd.decoding.Proposal` must satisfy, on worlds of a few texts.
-
-    Inherit from it in a test class whose name starts with ``Test``, and say how the proposal is
-    created; pytest does the rest. Without pytest, use :func:`run_laws`.
 
     >>> from pcgcd.decoding import GCD
     >>> class TestGCD(ProposalLaws):
     ...     def create_proposal(self):
     ...         return GCD()
     >>> TestGCD().test_support_covers_the_target()
-
-    Attributes:
-        num_runs: How many runs of SMC estimate the evidence.
-        num_particles: The particles of each.
     """
 
-    num_runs: int = 200
-    num_particles: int = 4
-
-    # -- to be implemented --------------------------------------------------------------------
+    _atol = 1e-6
 
     def create_proposal(self) -> Proposal:
         """The proposal."""
         raise NotImplementedError("return the proposal to be tested")
-
-    def create_worlds(self) -> Sequence[TextWorld]:
-        """Where it is tested; worlds of your own where it is made for one vocabulary."""
-        return text_worlds()
-
-    # -- what it returns ----------------------------------------------------------------------
 
     def test_candidates_fit_the_step(self) -> None:
         """A row for each prefix; tokens of the vocabulary, each once; weights that are weights."""
@@ -62,10 +43,8 @@ class ProposalLaws:
     def test_support_covers_the_target(self) -> None:
         """Every token with which the target goes on has weight, or SMC could not correct it."""
         for _, prefixes, step in self._steps():
-            size = step.state.vocab_size
-            allowed = step.state.allowed().dense(size) > -torch.inf
-            needed = allowed & (step.log_probs > -torch.inf)
-            lost = needed & ~(self._log_q(step) > -torch.inf)
+            allowed = step.state.allowed().dense(step.state.vocab_size) > -torch.inf
+            lost = allowed & (step.log_probs > -torch.inf) & ~(self._log_q(step) > -torch.inf)
             for row, token in lost.nonzero().tolist():
                 raise AssertionError(
                     f"after the tokens {prefixes[row]}, token {token} has no weight, although the "
@@ -76,59 +55,12 @@ class ProposalLaws:
         """The step stays as it was: the same question has the same answer."""
         for _, _, step in self._steps():
             before = step.log_probs.clone()
-            first = self._log_q(step)
+            first = self._answers(step)
             assert torch.equal(step.log_probs, before), "weigh changed step.log_probs in place"
-            _compare(self._log_q(step), first, "asked twice")
+            self._compare(step, first, "asked twice")
 
-    # -- batches ------------------------------------------------------------------------------
-
-    def test_rows_do_not_depend_on_each_other(self) -> None:
-        """A prefix has the same proposal in a batch as alone."""
-        for world, prefixes, step in self._steps():
-            together = self._log_q(step)
-            for row, prefix in enumerate(prefixes):
-                _compare(self._log_q(world.step([prefix])), together[row : row + 1], "alone")
-
-    def test_selected_rows_keep_their_weights(self) -> None:
-        """After resampling, copies and survivors have the proposal of their prefix."""
-        for _, prefixes, step in self._steps():
-            rows = [(3 * i + 1) % len(prefixes) for i in range(len(prefixes) + 2)]
-            chosen = NextStep(step.state.select(rows), step.log_probs[rows])
-            _compare(self._log_q(chosen), self._log_q(step)[rows], "selected")
-
-    # -- in use -------------------------------------------------------------------------------
-
-    def test_a_guide_is_asked_only_if_that_is_said(self) -> None:
-        """Where ``needs_guide`` is False, no guide changes the weights."""
-        if getattr(self.create_proposal(), "needs_guide", False):
-            return
-        for world, prefixes, step in self._steps():
-            without = self._log_q(world.step(prefixes, guided=False))
-            _compare(self._log_q(step), without, "needs_guide is False, but without a guide")
-
-    def test_evidence_is_unbiased(self) -> None:
-        """With it, SMC estimates the sum of p_lm(x) f(x) without bias."""
-        for world in self.create_worlds():
-            if world.misleads:
-                continue
-            with as_violations():
-                found = world.estimates(
-                    self.create_proposal(),
-                    PrefixValidity(),
-                    runs=self.num_runs,
-                    particles=self.num_particles,
-                )
-            assert_unbiased(found, world.evidence, "the evidence")
-
-    # -- what the laws are checked on ---------------------------------------------------------
-
-    def _steps(self) -> Iterator[tuple[TextWorld, list[tuple[int, ...]], NextStep]]:
-        """Every step of every world, all prefixes of a length together."""
-        for world in self.create_worlds():
-            for length in range(world.budget):
-                prefixes = world.prefixes(length)
-                if prefixes:
-                    yield world, prefixes, world.step(prefixes)
+    def _parts(self) -> tuple[Proposal, Potential]:
+        return self.create_proposal(), PrefixValidity()
 
     def _weigh(self, step: NextStep) -> Candidates:
         proposal = self.create_proposal()
@@ -141,12 +73,5 @@ class ProposalLaws:
         total = weights.logsumexp(-1, keepdim=True)
         return torch.where(total > -torch.inf, weights - total, -torch.inf)
 
-
-def _compare(actual: Tensor, expected: Tensor, what: str) -> None:
-    torch.testing.assert_close(
-        actual.exp(),
-        expected.exp(),
-        rtol=1e-4,
-        atol=1e-6,
-        msg=lambda text: f"{what}, the proposal is another: {text}",
-    )
+    def _answers(self, step: NextStep) -> Tensor:
+        return self._log_q(step).exp()

@@ -10,16 +10,12 @@ from torch import Tensor
 from pcgcd.decoding import Randomness
 from pcgcd.decoding.contracts import check_ancestors
 from pcgcd.decoding.resampling import Resampler
-from pcgcd.testing.texts import Z_SCORE, as_violations
+from pcgcd.testing.running import Laws, as_violations
+from pcgcd.testing.texts import Z_SCORE
 
-__all__ = ["ResamplerLaws"]
 
-
-class ResamplerLaws:
+class ResamplerLaws(Laws):
     """What every resampler must satisfy: a function of weights and a source of randomness.
-
-    Inherit from it in a test class whose name starts with ``Test``, and say how the resampler is
-    created; pytest does the rest. Without pytest, use :func:`run_laws`.
 
     >>> from pcgcd.decoding import residual
     >>> class TestResidual(ResamplerLaws):
@@ -43,13 +39,9 @@ class ResamplerLaws:
     )
     num_draws: int = 1000
 
-    # -- to be implemented --------------------------------------------------------------------
-
     def create_resampler(self) -> Resampler:
         """The resampler."""
         raise NotImplementedError("return the resampler to be tested")
-
-    # -- laws ---------------------------------------------------------------------------------
 
     def test_every_place_has_an_ancestor(self) -> None:
         """One of the particles for each of k places, and none without weight."""
@@ -61,12 +53,8 @@ class ResamplerLaws:
         """Particle i is expected k * weights[i] times: else the estimates are biased."""
         for weights in self._examples():
             rng, size = Randomness(0), len(weights)
-            counts = torch.stack(
-                [
-                    torch.bincount(self._ancestors(weights, rng), minlength=size)
-                    for _ in range(self.num_draws)
-                ]
-            ).double()
+            draws = [self._ancestors(weights, rng) for _ in range(self.num_draws)]
+            counts = torch.stack([draw.bincount(minlength=size) for draw in draws]).double()
             expected = size * weights
             # No whole number of expectation m + f varies less than this, whatever was seen.
             part = expected - expected.floor()
@@ -83,8 +71,6 @@ class ResamplerLaws:
         for weights in self._examples():
             first, second = (self._ancestors(weights, Randomness(3)) for _ in range(2))
             assert torch.equal(first, second), "the same seed gave other ancestors"
-
-    # -- what the laws are checked on ---------------------------------------------------------
 
     def _examples(self) -> Iterator[Tensor]:
         for weights in self.weights:

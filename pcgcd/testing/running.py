@@ -1,13 +1,46 @@
-"""Laws without pytest."""
+"""What all suites of laws share, and how to run one without pytest."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, TypeVar
 
-__all__ = ["run_laws"]
+import torch
+from torch import Tensor
+
+from pcgcd.errors import PcgcdError
+
+Error = TypeVar("Error", bound=PcgcdError)
+
+
+class Laws:
+    """A suite of laws: each method ``test_...`` is one.
+
+    Inherit from a suite in a test class whose name starts with ``Test``, and implement what raises
+    ``NotImplementedError``; pytest does the rest. Without pytest, use :func:`run_laws`.
+    """
+
+    _arguments: ClassVar[Sequence[str]] = ()
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Run a law that has an argument, such as ``dtype``, for each of its ``dtypes``."""
+        for name in self._arguments:
+            if name in metafunc.fixturenames:
+                values = self._choices(name)
+                ids = [
+                    str(value).removeprefix("torch.")
+                    if isinstance(value, torch.dtype)
+                    else type(value).__name__
+                    for value in values
+                ]
+                metafunc.parametrize(name, values, ids=ids)
+
+    def _choices(self, argument: str) -> Sequence[Any]:
+        choices: Sequence[Any] = getattr(self, f"{argument}s")
+        return choices
 
 
 def run_laws(suite: type) -> int:
@@ -35,9 +68,8 @@ def run_laws(suite: type) -> int:
             continue
         law = getattr(laws, name)
         choices = _Choices(tuple(inspect.signature(law).parameters))
-        if choices.fixturenames:
-            laws.pytest_generate_tests(choices)
-        for arguments in itertools.product(*map(choices.of.get, choices.fixturenames)):
+        laws.pytest_generate_tests(choices)
+        for arguments in itertools.product(*(choices.of[name] for name in choices.fixturenames)):
             law(*arguments)
             count += 1
     return count
@@ -52,3 +84,34 @@ class _Choices:
 
     def parametrize(self, name: str, values: Sequence[Any], ids: Sequence[str]) -> None:
         self.of[name] = values
+
+
+@contextmanager
+def as_violations() -> Iterator[None]:
+    """Turn what pcgcd refuses into a violation of a law."""
+    try:
+        yield
+    except PcgcdError as error:
+        raise AssertionError(str(error)) from error
+
+
+def assert_refused(call: Callable[[], object], kind: type[Error], otherwise: str) -> Error:
+    """Return the error of a call that must fail; raise ``AssertionError`` if it does not."""
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(otherwise)
+
+
+def assert_close(
+    actual: Tensor, expected: Tensor, what: str, rtol: float, atol: float | None = None
+) -> None:
+    """Raise ``AssertionError`` where numbers differ; without ``atol``, it is ``rtol`` too."""
+    torch.testing.assert_close(
+        actual,
+        expected,
+        rtol=rtol,
+        atol=rtol if atol is None else atol,
+        msg=lambda text: f"{what}: {text}",
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -18,12 +17,9 @@ from pcgcd.constraints import regex
 from pcgcd.decoding import SMC, NextStep, Potential, Proposal, Target
 from pcgcd.decoding.targets import Wanted
 from pcgcd.engine import PrefixState
-from pcgcd.errors import PcgcdError
 from pcgcd.hmm import HMM
 from pcgcd.hmm.absorbing import absorbing
 from pcgcd.lm import LanguageModel, TableLM
-
-__all__ = ["TextWorld", "as_violations", "assert_unbiased", "text_worlds"]
 
 # How many standard errors a mean may be off: one run in 150,000 with another seed.
 Z_SCORE = 4.5
@@ -52,28 +48,22 @@ class TextWorld:
         """What is generated."""
         return Target.of(self.wanted, self.lm.vocabulary)
 
-    @cached_property
-    def _text_tokens(self) -> list[int]:
-        vocabulary = self.lm.vocabulary
-        return [t for t in range(vocabulary.logits_size) if t not in vocabulary.eos_ids]
+    def _unfinished(self, length: int) -> Iterator[tuple[int, ...]]:
+        eos_ids, size = self.lm.vocabulary.eos_ids, self.lm.vocabulary.logits_size
+        return itertools.product([t for t in range(size) if t not in eos_ids], repeat=length)
 
     def texts(self) -> Iterator[tuple[int, ...]]:
         """Every sequence of tokens that ends: by EOS, or by the budget."""
         for length in range(self.budget):
-            for words in itertools.product(self._text_tokens, repeat=length):
+            for words in self._unfinished(length):
                 for eos in self.lm.vocabulary.eos_ids:
                     yield (*words, eos)
-        yield from itertools.product(self._text_tokens, repeat=self.budget)
+        yield from self._unfinished(self.budget)
 
     def prefixes(self, length: int) -> list[tuple[int, ...]]:
         """The unfinished prefixes that the model gives probability and that can be completed."""
-        found = [
-            words
-            for words in itertools.product(self._text_tokens, repeat=length)
-            if self._log_prob(words) > -math.inf
-        ]
-        viable = self.state(found).viable().tolist()
-        return [words for words, can_end in zip(found, viable, strict=True) if can_end]
+        found = [words for words in self._unfinished(length) if self._log_prob(words) > -math.inf]
+        return list(itertools.compress(found, self.state(found).viable().tolist()))
 
     @cached_property
     def evidence(self) -> float:
@@ -109,26 +99,6 @@ class TextWorld:
         start = self.target.engine().start([self.budget]).select([0] * runs)
         *_, last = smc.steps(self.lm, [()] * runs, start, proposal, potential, seed=seed)
         return torch.tensor([last.population.total_log_evidence(i) for i in range(runs)]).exp()
-
-
-def assert_unbiased(estimates: Tensor, expected: float, what: str) -> None:
-    """Raise ``AssertionError`` where the mean of independent estimates is too far off."""
-    error = float(estimates.std()) / math.sqrt(len(estimates))
-    off = abs(float(estimates.mean()) - expected)
-    # Estimates that do not vary at all are exact up to the rounding of float32.
-    assert off <= Z_SCORE * error + 1e-4 * expected, (
-        f"{what}: {len(estimates)} runs estimate {float(estimates.mean()):.6g} on average, but "
-        f"the sum over all texts is {expected:.6g} (standard error {error:.2g})"
-    )
-
-
-@contextmanager
-def as_violations() -> Iterator[None]:
-    """Turn what pcgcd refuses into a violation of a law."""
-    try:
-        yield
-    except PcgcdError as error:
-        raise AssertionError(str(error)) from error
 
 
 @lru_cache(maxsize=1)

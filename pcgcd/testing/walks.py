@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-
-import numpy as np
+from itertools import pairwise
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.errors import EmptyLanguageError
-
-__all__ = ["RandomWalks"]
 
 
 class RandomWalks:
@@ -22,18 +19,13 @@ class RandomWalks:
     def __init__(self, automaton: FiniteAutomaton, seed: int) -> None:
         """Prepare the edges from which an end can be reached."""
         self.random = random.Random(seed)
-        labels = automaton.labels
-        self._tokens = [labels.tokens(i).tolist() for i in range(labels.num_labels)]
-        self._distance: list[int] = np.asarray(automaton.distance_to_accept).tolist()
-        far = automaton.num_states + 1
-        self._edges: list[list[tuple[int, int]]] = [[] for _ in range(automaton.num_states)]
-        for source, target, label in zip(
-            automaton.source.tolist(), automaton.target.tolist(), automaton.label.tolist()
-        ):
-            if self._distance[target] < far:
-                self._edges[source].append((target, label))
-        starts = np.flatnonzero(automaton.initial_mask).tolist()
-        self._starts = [state for state in starts if self._distance[state] < far]
+        self._labels = automaton.labels
+        self._distance: list[int] = automaton.distance_to_accept.tolist()
+        index = automaton.edge_index
+        edges = list(zip(index.target.tolist(), index.label.tolist()))
+        self._edges = [edges[a:b] for a, b in pairwise(index.first.tolist())]
+        starts = automaton.initial_mask.nonzero()[0].tolist()
+        self._starts = [state for state in starts if self._distance[state] < automaton.num_states]
         if not self._starts:
             raise EmptyLanguageError("the automaton accepts no word, so there is none to draw")
 
@@ -53,5 +45,5 @@ class RandomWalks:
             if not choices:
                 break
             state, label = self.random.choice(choices)
-            result.append(self.random.choice(self._tokens[label]))
+            result.append(self.random.choice(self._labels.tokens(label).tolist()))
         return tuple(result)

@@ -14,8 +14,6 @@ from torch import Tensor
 from pcgcd.circuits import MISSING, CircuitLike
 from pcgcd.errors import CircuitTooLargeError
 
-__all__ = ["World", "all_strings", "enumerate_values", "partial_strings"]
-
 _LIMIT = 1 << 20
 
 
@@ -39,8 +37,12 @@ def all_strings(vocab_size: int, length: int, *, limit: int = _LIMIT) -> Tensor:
             f"there are {vocab_size}**{length} = {number:,} strings, over the limit of {limit:,}; "
             "enumerate a smaller world, or raise the limit"
         )
-    places = vocab_size ** torch.arange(length - 1, -1, -1)
-    return torch.arange(number).unsqueeze(1) // places % vocab_size
+    return torch.arange(number).unsqueeze(1) // _places(vocab_size, length) % vocab_size
+
+
+def _places(vocab_size: int, length: int, device: torch.device | None = None) -> Tensor:
+    """What each token of a string counts in the string's number, (n,)."""
+    return vocab_size ** torch.arange(length - 1, -1, -1, device=device)
 
 
 def partial_strings(vocab_size: int, length: int, *, limit: int = _LIMIT) -> Tensor:
@@ -67,11 +69,6 @@ class World:
     vocab_size: int
 
     @property
-    def length(self) -> int:
-        """The strings' length n."""
-        return int(self.strings.shape[1])
-
-    @property
     def support(self) -> Tensor:
         """Which strings have a positive value, (V**n,)."""
         return ~torch.isneginf(self.log_values)
@@ -88,18 +85,19 @@ class World:
 
     def index(self, strings: Tensor) -> Tensor:
         """The position of each string (batch, n) among all strings, (batch,)."""
-        places = self.vocab_size ** torch.arange(self.length - 1, -1, -1, device=strings.device)
-        return (strings * places).sum(-1)
+        return (strings * _places(self.vocab_size, strings.shape[-1], strings.device)).sum(-1)
 
     def agrees(self, evidence: Tensor) -> Tensor:
         """Which strings agree with the evidence (batch, m <= n), (batch, V**n)."""
         seen = self.strings[:, : evidence.shape[1]]
         return ((evidence[:, None] == seen) | (evidence[:, None] == MISSING)).all(-1)
 
+    def _log_sum(self, chosen: Tensor) -> Tensor:
+        return torch.where(chosen, self.log_values, -torch.inf).logsumexp(-1)
+
     def log_mass(self, evidence: Tensor) -> Tensor:
         """``log sum of the values that agree with the evidence``, (batch,)."""
-        impossible = torch.full_like(self.log_values, float("-inf"))
-        return torch.where(self.agrees(evidence), self.log_values, impossible).logsumexp(-1)
+        return self._log_sum(self.agrees(evidence))
 
     def log_marginal(self, evidence: Tensor) -> Tensor:
         """``log p(evidence)``, (batch,)."""
@@ -111,9 +109,7 @@ class World:
 
     def log_conditional(self, x: Tensor, evidence: Tensor) -> Tensor:
         """``log p(x | evidence)`` for possible evidence, both (batch, m <= n), (batch,)."""
-        both = self.agrees(x) & self.agrees(evidence)
-        impossible = torch.full_like(self.log_values, float("-inf"))
-        joint = torch.where(both, self.log_values, impossible).logsumexp(-1)
+        joint = self._log_sum(self.agrees(x) & self.agrees(evidence))
         return joint - self.log_mass(evidence)
 
     def next_token_log_probs(self, prefix: Tensor) -> Tensor:
@@ -125,18 +121,14 @@ class World:
 
     def token_marginals(self, evidence: Tensor) -> Tensor:
         """``p(x_t = v | evidence)`` for possible evidence, (batch, n, V)."""
+        log_weight = self.log_values - self.log_mass(evidence).unsqueeze(1)
+        posterior = log_weight.exp() * self.agrees(evidence)  # of every string, (batch, V**n)
         one_hot = torch.nn.functional.one_hot(self.strings, self.vocab_size).double()
-        return torch.einsum("bs,stv->btv", self._posterior(evidence), one_hot)
+        return torch.einsum("bs,stv->btv", posterior, one_hot)
 
     def expected_token_counts(self, evidence: Tensor) -> Tensor:
         """How often each token occurs on average, given possible evidence, (batch, V)."""
-        one_hot = torch.nn.functional.one_hot(self.strings, self.vocab_size).double()
-        return self._posterior(evidence) @ one_hot.sum(1)
-
-    def _posterior(self, evidence: Tensor) -> Tensor:
-        """``p(x | evidence)`` for every string, (batch, V**n)."""
-        log_weight = self.log_values - self.log_mass(evidence).unsqueeze(1)
-        return log_weight.exp() * self.agrees(evidence)
+        return self.token_marginals(evidence).sum(1)
 
 
 def enumerate_values(circuit: CircuitLike, length: int | None = None) -> World:

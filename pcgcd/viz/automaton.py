@@ -34,8 +34,6 @@ from pcgcd.viz.style import (
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
 
-__all__ = ["draw_automaton", "figure_automaton", "natural_size"]
-
 # Everything is laid out in inches.
 _RADIUS = 0.19
 _STATE_POINTS = 10.0

@@ -20,8 +20,6 @@ from pcgcd.viz.operators import Symbol, symbols_of
 from pcgcd.viz.placing import box_around, rounded_box, show_box
 from pcgcd.viz.style import BLUE, ORANGE, axes_at, shortened, text_size, write, write_title
 
-__all__ = ["draw_circuit", "figure_circuit"]
-
 _MAX_LAYERS = 120
 _MAX_UNITS = 12  # of a layer that is drawn unit by unit
 _MAX_ALL_UNITS = 160

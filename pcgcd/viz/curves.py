@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Curve", "Points", "flowing_line", "loop_curve", "smooth_curve"]
-
 Points = np.ndarray[Any, np.dtype[np.float64]]
 _SAMPLES = 24
 

@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 
 from pcgcd.basics.files import whole_file
 
-__all__ = ["save"]
-
 # Without a date, and with a fixed salt for ids, the same figure gives the same file.
 _UNDATED: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 

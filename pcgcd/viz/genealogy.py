@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
     from pcgcd.decoding import Generation
 
-__all__ = ["draw_genealogy", "figure_genealogy"]
-
 _MAX_PARTICLES = 200
 _MAX_STEPS = 1000
 _MAX_LABELS = 400

@@ -18,8 +18,6 @@ from pcgcd.viz.curves import Points, flowing_line
 from pcgcd.viz.placing import rounded_box, show_box
 from pcgcd.viz.style import BLUE, FAINT, GREY, INK, ORANGE, text_size, write
 
-__all__ = ["BAR", "CHIP_HEIGHT", "LABEL_POINTS", "Drawing", "paint", "paint_key"]
-
 LABEL_POINTS = 8.0
 # All in inches.
 CHIP_HEIGHT = 0.2

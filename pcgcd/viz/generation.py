@@ -15,8 +15,6 @@ from pcgcd.viz.style import GREY, INK, clear_frame, colours_of
 if TYPE_CHECKING:
     from pcgcd.decoding import Generation
 
-__all__ = ["draw_effective_sizes", "draw_valid", "figure_methods"]
-
 
 def draw_valid(axes: Axes, results: Mapping[str, Generation]) -> None:
     """How many texts of each method satisfy the constraint, as bars."""

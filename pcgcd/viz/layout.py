@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import accumulate, pairwise
-from statistics import fmean
 
 import numpy as np
-
-__all__ = ["Layout", "layered_layout"]
 
 _SWEEPS = 12
 Point = tuple[float, float]
@@ -117,15 +115,13 @@ def _layered(num_nodes: int, edges: Sequence[tuple[int, int]], roots: Sequence[i
         (target, source) if number in back else (source, target)
         for number, (source, target) in enumerate(edges)
     ]
+    before: dict[int, list[int]] = {node: [] for node in range(num_nodes)}
+    for source, target in forward:
+        if source != target:
+            before[target].append(source)
     layer = [0] * num_nodes
-    for _ in range(num_nodes):
-        moved = False
-        for source, target in forward:
-            if source != target and layer[target] <= layer[source]:
-                layer[target] = layer[source] + 1
-                moved = True
-        if not moved:
-            break
+    for node in TopologicalSorter(before).static_order():
+        layer[node] = max((layer[source] + 1 for source in before[node]), default=0)
     chains: list[list[int]] = []
     for source, target in forward:
         chain = [source]
@@ -148,21 +144,14 @@ def _ordered(graph: _Graph) -> list[list[int]]:
     for sweep in range(_SWEEPS):
         if not fewest:
             break
-        numbers = range(len(rows)) if sweep % 2 == 0 else range(len(rows) - 1, -1, -1)
-        step = 1 if sweep % 2 else -1
-        for number in numbers:
-            if not 0 <= number + step < len(rows):
-                continue
-            place = {node: i for i, node in enumerate(rows[number + step])}
-            own = {node: i for i, node in enumerate(rows[number])}
-
-            def barycentre(
-                node: int, place: dict[int, int] = place, own: dict[int, int] = own
-            ) -> float:
+        columns = list(range(len(rows)))[:: 1 if sweep % 2 == 0 else -1]
+        for fixed, moved in pairwise(columns):
+            place = {node: i for i, node in enumerate(rows[fixed])}
+            wanted: dict[int, float] = {}
+            for i, node in enumerate(rows[moved]):
                 known = [place[other] for other in near.get(node, ()) if other in place]
-                return sum(known) / len(known) if known else float(own[node])
-
-            rows[number].sort(key=barycentre)
+                wanted[node] = sum(known) / len(known) if known else float(i)
+            rows[moved].sort(key=wanted.__getitem__)
         crossings = _crossings(rows, links, graph.layer)
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
@@ -216,7 +205,8 @@ def _heights(
         to_the_right = sweep % 2 == 0
         for number in range(len(rows)) if to_the_right else range(len(rows) - 1, -1, -1):
             row, near = rows[number], before if to_the_right else after
-            wanted = [fmean(heights[i] for i in near[node] or [node]) for node in row]
+            groups = [near[node] or [node] for node in row]
+            wanted = [sum(heights[i] for i in group) / len(group) for group in groups]
             weights = [1.0 if node < num_nodes else 2.0 for node in row]
             for node, height in zip(row, _spread(wanted, gaps[number], weights)):
                 heights[node] = height

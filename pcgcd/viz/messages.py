@@ -16,8 +16,6 @@ from torch import Tensor
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.style import BLUE, GREY, INK, axes_at, axes_inches, checked_names, text_size
 
-__all__ = ["draw_messages", "figure_messages"]
-
 _CELL = 0.26  # inches
 _ROOM = (9.0, 7.0)  # inches, for maps of very many cells
 _READABLE = 0.17  # inches that a number needs

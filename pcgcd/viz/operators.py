@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pcgcd.circuits import (
     BlockSparse,
@@ -20,8 +20,6 @@ from pcgcd.circuits import (
     Operator,
     RowwiseKronecker,
 )
-
-__all__ = ["Symbol", "operator_text", "symbols_of"]
 
 _NAMES: tuple[tuple[type[Operator], str], ...] = (
     (Identity, "identity"),
@@ -58,34 +56,11 @@ def _inner(operator: Operator) -> str:
     return f"({text})" if " ⊗ " in text or " ⊙ " in text or " · " in text else text
 
 
-@dataclass(frozen=True)
-class Symbol:
-    """A name for the operators of a circuit that look alike.
-
-    Attributes:
-        sign: What is written in the picture, as mathematics.
-        role: What it is in a chain (initial, transition, ...), if it is one of these.
-        text: What it is, in words.
-        num_tensors: How many different ones there are.
-        num_uses: How often they are used; more than ``num_tensors`` where layers are tied.
-    """
+class Symbol(NamedTuple):
+    """What is written for operators that look alike, as mathematics, and its line of the key."""
 
     sign: str
-    role: str
-    text: str
-    num_tensors: int
-    num_uses: int
-
-    @property
-    def line(self) -> str:
-        """The line of a key."""
-        role = f"{self.role}: " if self.role else ""
-        used = ""
-        if self.num_tensors > 1:
-            used = f"   ({self.num_tensors} of them)"
-        elif self.num_uses > 1:
-            used = f"   (tied, {self.num_uses} times)"
-        return f"{role}{self.text}{used}"
+    line: str
 
 
 def symbols_of(circuit: Circuit) -> dict[Operator, Symbol]:
@@ -103,8 +78,12 @@ def symbols_of(circuit: Circuit) -> dict[Operator, Symbol]:
     count = {"B": 0, "W": 0}
     for (letter, role, text), members in groups.items():
         count[letter] += 1
-        sign = f"${letter}_{{{count[letter]}}}$"
-        symbol = Symbol(sign, role, text, len(set(members)), len(members))
+        line, different = f"{role}: {text}" if role else text, len(set(members))
+        if different > 1:
+            line += f"   ({different} of them)"
+        elif len(members) > 1:
+            line += f"   (tied, {len(members)} times)"
+        symbol = Symbol(f"${letter}_{{{count[letter]}}}$", line)
         result |= dict.fromkeys(members, symbol)
     return result
 

@@ -14,8 +14,6 @@ from pcgcd.viz.messages import add_colour_bar, draw_messages
 from pcgcd.viz.style import INK, axes_at, checked_names, edge_text, set_text, text_size
 from pcgcd.viz.tensors import automaton_matrices, draw_matrix
 
-__all__ = ["figure_overview"]
-
 # All in inches.
 _WIDTH = 9.6
 _MARGIN = 0.25

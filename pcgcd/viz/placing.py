@@ -13,8 +13,6 @@ from matplotlib.transforms import Bbox
 from pcgcd.viz.curves import Curve, Points
 from pcgcd.viz.style import axes_inches
 
-__all__ = ["box_around", "place_labels", "rounded_box", "show_box"]
-
 _PAD = 0.045
 _NEAR = 0.12
 _BESIDE = 0.08  # words that follow each other on a line would be read as one

@@ -13,8 +13,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from pcgcd.errors import InvalidParameterError
 from pcgcd.viz.style import FAINT, INK, MARKERS, clear_frame, colours_of
 
-__all__ = ["Series", "draw_convergence", "draw_runtime", "figure_convergence", "figure_runtime"]
-
 Series = Mapping[str, Sequence[tuple[float, float | Iterable[float]]]]
 """For each name, pairs of a number (particles, a length, a size) and what was measured there."""
 

@@ -18,31 +18,6 @@ from pcgcd.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
 
-__all__ = [
-    "BLUE",
-    "FAINT",
-    "GREY",
-    "INK",
-    "MARKERS",
-    "ORANGE",
-    "PALETTE",
-    "axes_at",
-    "axes_inches",
-    "checked_names",
-    "clear_frame",
-    "colours_of",
-    "edge_text",
-    "names_from",
-    "set_text",
-    "shortened",
-    "state_text",
-    "text_size",
-    "token_names",
-    "token_text",
-    "write",
-    "write_title",
-]
-
 # The colours of the paper's Figure 1.
 GREY = "#e2e4e7"
 ORANGE = "#e67e22"

@@ -33,8 +33,6 @@ from pcgcd.viz.style import (
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
 
-__all__ = ["Matrix", "automaton_matrices", "draw_matrix", "figure_tensors"]
-
 _CELL = 0.21  # inches
 _FILLED = 0.82  # part of a cell's width that is coloured
 _MAX_TOKENS = 48
@@ -116,26 +114,20 @@ def _emission(fa: FiniteAutomaton, names: Sequence[str] | None, edges: list[str]
     by_class = fa.labels.label_class[fa.label]  # (E, classes)
     token_class = fa.labels.token_class
     if fa.vocab_size <= _MAX_TOKENS:
-        tokens = [str(token) if names is None else names[token] for token in range(fa.vocab_size)]
-        return Matrix(
-            by_class[:, token_class],
-            BLUE,
-            edges,
-            [token_text(token) for token in tokens],
-            _title("B_{\\mathrm{f}}", "E", "V"),
-        )
-    if fa.labels.num_classes > _MAX_CELLS:
+        tokens = [str(token) for token in range(fa.vocab_size)] if names is None else names
+        columns = [token_text(token) for token in tokens]
+        title = _title("B_{\\mathrm{f}}", "E", "V")
+        return Matrix(by_class[:, token_class], BLUE, edges, columns, title)
+    count = fa.labels.num_classes
+    if count > _MAX_CELLS:
         raise InvalidParameterError(
-            f"the edges tell {fa.labels.num_classes} classes of tokens apart, too many to draw "
-            f"(the limit is {_MAX_CELLS}); draw a smaller automaton"
+            f"the edges tell {count} classes of tokens apart, too many to draw (the limit is "
+            f"{_MAX_CELLS}); draw a smaller automaton"
         )
-    classes = [
-        set_text(np.flatnonzero(token_class == number).tolist(), names)
-        for number in range(fa.labels.num_classes)
-    ]
-    return Matrix(
-        by_class, BLUE, edges, classes, _title("B_{\\mathrm{f}}", "E", "\\mathrm{classes}")
-    )
+    members = [np.flatnonzero(token_class == number).tolist() for number in range(count)]
+    columns = [set_text(tokens, names) for tokens in members]
+    title = _title("B_{\\mathrm{f}}", "E", "\\mathrm{classes}")
+    return Matrix(by_class, BLUE, edges, columns, title)
 
 
 def figure_tensors(

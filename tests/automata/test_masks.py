@@ -24,7 +24,7 @@ from pcgcd.automata.masks.bits import (
     unpack_tensor,
 )
 from pcgcd.automata.masks.lazy import TokenMasks
-from pcgcd.automata.masks.table import MaskTable, mask, masks
+from pcgcd.automata.masks.table import MaskTable
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError, VocabularyMismatchError
 from tests.automata.test_lifting import WIDE, automaton, byte_automata, vocabularies, wide_automata
@@ -65,7 +65,7 @@ def test_a_token_is_allowed_iff_it_can_be_completed_within_the_budget(byte_autom
     sets = [(state,) for state in range(fa.num_states)] + [tuple(range(fa.num_states)), ()]
     for states in sets:
         for remaining in BUDGETS:
-            words = mask(fa, states, remaining)
+            words = MaskTable.of(fa).mask(states, remaining)
             found = unpack(words, fa.vocab_size).tolist()
             assert found == expected_mask(fa, states, remaining), (states, remaining)
 
@@ -173,7 +173,7 @@ def test_masks_do_not_depend_on_what_is_written_beforehand(room, monkeypatch):
     fa = random_automaton(rng, 6, 300, is_deterministic=False)
     for states in [*((state,) for state in range(6)), (0, 3, 5)]:
         for budget in BUDGETS:
-            found = unpack(mask(fa, states, budget), 300).tolist()
+            found = unpack(MaskTable.of(fa).mask(states, budget), 300).tolist()
             assert found == mask_by_advancing(fa, states, budget), (states, budget)
 
 
@@ -298,8 +298,8 @@ def test_a_batch_is_its_rows(kind):
 
 def test_masks_of_single_states_need_no_sequence():
     fa = lift(*example())
-    assert (masks(fa, np.array([0, 1]), 2)[1] == mask(fa, 1, 2)).all()
-    assert (mask(fa, [0]) == mask(fa, 0)).all()
+    assert (MaskTable.of(fa).masks(np.array([0, 1]), 2)[1] == MaskTable.of(fa).mask(1, 2)).all()
+    assert (MaskTable.of(fa).mask([0]) == MaskTable.of(fa).mask(0)).all()
 
 
 @pytest.mark.parametrize("states", [7, -1, (0, 9), (-2, 0)])
@@ -342,7 +342,7 @@ def test_tables_too_large_to_index_are_refused(monkeypatch):
 
 
 def test_masks_cannot_be_changed_from_outside():
-    words = mask(lift(*example()), 0)
+    words = MaskTable.of(lift(*example())).mask(0)
     with pytest.raises(ValueError, match="read-only"):
         words[0] = 0
 
@@ -356,7 +356,7 @@ def test_large_labels_and_small_ones_give_the_same_masks():
     )
     allowed = np.zeros(500, dtype=np.bool_)
     allowed[np.concatenate([tokens[0], tokens[4], tokens[5]])] = True
-    assert (unpack(mask(fa, 0), 500) == allowed).all()
+    assert (unpack(MaskTable.of(fa).mask(0), 500) == allowed).all()
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=100))

@@ -313,17 +313,17 @@ def test_the_trie_holds_each_prefix_once_and_ranks_tokens_by_their_bytes(tokens)
     prefixes = {token[:i] for token in tokens for i in range(len(token) + 1)}
     path, found = [b""] * 6, [b""]
     for node in range(1, trie.num_nodes):
-        depth = int(trie.depth[node])
-        path[depth] = path[depth - 1] + bytes([trie.byte[node]])
+        depth = int(trie.nodes.depth[node])
+        path[depth] = path[depth - 1] + bytes([trie.nodes.byte[node]])
         found.append(path[depth])
     assert found == sorted(prefixes)
     assert [tokens[i] for i in trie.token] == sorted(tokens)
     for node, prefix in enumerate(found):
-        low, high = trie.first_rank[node], trie.first_rank[trie.end[node]]
+        low, high = trie.nodes.first_rank[node], trie.nodes.first_rank[trie.nodes.end[node]]
         inside = [i for i, token in enumerate(tokens) if token.startswith(prefix)]
         assert sorted(trie.token[low:high].tolist()) == inside
-        own = trie.token[low : trie.first_rank[node + 1]].tolist()
+        own = trie.token[low : trie.nodes.first_rank[node + 1]].tolist()
         assert own == [i for i, token in enumerate(tokens) if token == prefix]
         below = {byte for i in inside for byte in tokens[i][len(prefix) :]}
-        bits = {b for b in range(256) if int(trie.below[node, b >> 6]) >> (b & 63) & 1}
+        bits = {b for b in range(256) if int(trie.nodes.below[node, b >> 6]) >> (b & 63) & 1}
         assert bits == below

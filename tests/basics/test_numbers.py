@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import accumulate
+
 import numpy as np
 import pytest
 import torch
 
-from pcgcd.basics.numbers import check_weights, check_whole_number, normalise_, normalised
+from pcgcd.basics.numbers import (
+    check_weights,
+    check_whole_number,
+    draw,
+    draw_at,
+    normalise_,
+    normalised,
+)
 from pcgcd.errors import InvalidParameterError
 
 
@@ -69,3 +79,24 @@ def test_weights_are_finite_and_not_negative(wrong: float) -> None:
     weights[1, 0] = wrong
     with pytest.raises(InvalidParameterError, match="it must be probabilities"):
         check_weights("it", weights)
+
+
+def test_draws_pass_the_distribution_function_and_never_meet_a_zero() -> None:
+    weights = [[0.0, 1.0, 0.0, 3.0, 0.0], [2.0, 0.0, 2.0, 4.0, 0.0]]
+    points = [0.0, 0.125, 0.25, 0.5, 0.75, 1 - 2**-53]
+    for row in weights:
+        total = sum(map(Fraction, row))
+        expected = []
+        for point in points:
+            sums = accumulate(map(Fraction, row))
+            expected.append(next(i for i, s in enumerate(sums) if s > Fraction(point) * total))
+        repeated = torch.tensor([row] * len(points))
+        found = draw_at(repeated, torch.tensor(points, dtype=torch.float64))
+        assert found.tolist() == expected
+
+
+def test_draws_follow_the_weights() -> None:
+    weights = torch.tensor([[1.0, 0.0, 3.0]]).expand(40_000, -1)
+    found = draw(weights, torch.Generator().manual_seed(0)).bincount(minlength=3)
+    assert found[1] == 0
+    assert abs(found[2] / 40_000 - 0.75) < 5 * (0.75 * 0.25 / 40_000) ** 0.5

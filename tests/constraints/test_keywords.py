@@ -282,7 +282,7 @@ def test_inflections_of_words_are_accepted() -> None:
 @pytest.mark.skipif(not DATA.exists(), reason="CommonGen is not here (set PCGCD_DATA)")
 def test_references_are_judged_as_the_oracle_judges_them() -> None:
     pytest.importorskip("lemminflect")
-    from pcgcd.constraints.keywords.inflection import inflections
+    from pcgcd.constraints.keywords.keywords import inflections
 
     rows = [json.loads(line) for line in DATA.read_text().splitlines()][:60]
     for row in rows:

@@ -191,7 +191,7 @@ def test_tensors_that_were_spoilt_later_are_found_when_they_are_moved() -> None:
 def test_what_both_kinds_share_has_a_name() -> None:
     for hmm in (HMM(PI, A, B), random_monarch()):
         assert isinstance(hmm, HiddenMarkovModel)
-        again = type(hmm).from_factors(hmm.initial, hmm.transition_factors, hmm.emission)
+        again = type(hmm)(hmm.initial, *hmm.transition_factors, hmm.emission)
         x = torch.tensor([[0, 1, 2]])
         assert torch.equal(again.log_value(x), hmm.log_value(x))
         assert type(hmm.to(dtype=torch.float64)) is type(hmm)
@@ -218,3 +218,24 @@ def test_a_text_has_ended_where_one_token_repeats_for_ever() -> None:
     assert hmm.ended.tolist() == [False, False, True, True, False, True]
     assert not bool(HMM(PI, A, B).ended.any())
     assert not bool(random_monarch().ended.any())
+
+
+def test_ending_tokens_are_those_that_only_ever_end_a_text() -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def some(*shape: int) -> Tensor:
+        return (torch.rand(*shape, generator=generator) < 0.4).float()
+
+    counts = []
+    for _ in range(300):
+        transition, emission = some(4, 4), some(4, 3)
+        hmm = HMM(torch.ones(4), transition, emission, validate=False)
+        expected = []
+        for token in range(3):
+            members = {z for z in range(4) if emission[z, token] > 0}
+            alone = all(int(emission[z].count_nonzero()) == 1 for z in members)
+            leaves = any(transition[y, z] > 0 for y in members for z in set(range(4)) - members)
+            expected += [token] if members and alone and not leaves else []
+        assert hmm.ending_tokens == tuple(expected)
+        counts.append(len(expected))
+    assert {0, 1, 2} <= set(counts)

@@ -372,7 +372,7 @@ def test_more_new_tokens_than_the_budget_is_an_error() -> None:
 def test_a_budget_that_is_too_small_is_an_error_before_generation() -> None:
     with pytest.raises(EmptyLanguageError, match="smallest budget that works is 3"):
         processor("gcd", regex("b{3}"), budget=2)
-    with pytest.raises(InvalidParameterError, match="positive number"):
+    with pytest.raises(InvalidParameterError, match="whole number of at least 1"):
         processor("gcd", regex("b"), budget=0)
 
 

@@ -19,7 +19,6 @@ from pcgcd.learning.distillation.embeddings import (
 )
 from pcgcd.learning.distillation.starts import Layout, _from_paths
 from pcgcd.learning.em.fit import fit
-from pcgcd.learning.em.parameters import Parameters
 from tests.learning.worlds import table
 
 TOKENS = torch.tensor([[0, 1, 3, 3], [1, 1, 1, 1], [2, 4, 4, 4], [0, 2, 0, 3]], dtype=torch.int32)
@@ -37,7 +36,7 @@ def test_nothing_but_eos_follows_an_eos(kind: Any, eos_ids: tuple[int, ...]) -> 
     hmm = initialise(tokens, 12, vocab_size=6, eos_ids=eos_ids, transition=kind, seed=3)
     assert isinstance(hmm, HMM if kind == "dense" else MonarchHMM)
     for model in (hmm, fit(hmm, tokens, epochs=3, batch_size=2).hmm):
-        assert Parameters.copy_of(model).ending_tokens() == eos_ids
+        assert model.ending_tokens == eos_ids
         ends = [int(model.emission[:, eos].argmax()) for eos in eos_ids]
         for state, eos in zip(ends, eos_ids):
             assert transition(model)[state, state] == 1

@@ -1,36 +1,22 @@
-"""Regular expressions over bytes: values, and the automata that they are compiled to."""
+"""Regular expressions over bytes, as values: what constraints are written in.
+
+An expression is a small immutable tree. Nothing is built until it is compiled into an automaton
+(:mod:`pcgcd.automata.expressions.compilation`); huge repeats and intersections therefore cost
+nothing here, and :attr:`Expression.size` says beforehand how large the automaton may become.
+"""
 
 from __future__ import annotations
 
-from pcgcd.automata.expressions.syntax import (
-    ANY_BYTE,
-    ANYTHING,
-    EMPTY_STRING,
-    NOTHING,
-    AnyOrder,
-    ByteSet,
-    Complement,
-    Concatenation,
-    Embedded,
-    Expression,
-    Intersection,
-    Literal,
-    Member,
-    Repeat,
-    Union,
-    any_order,
-    byte_range,
-    byte_set,
-    complement,
-    concatenation,
-    difference,
-    intersection,
-    literal,
-    option,
-    repeat,
-    star,
-    union,
-)
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pcgcd.automata.weights import language_only
+from pcgcd.errors import InvalidParameterError
+
+if TYPE_CHECKING:
+    from pcgcd.automata.automaton import FiniteAutomaton
 
 __all__ = [
     "ANYTHING",
@@ -61,3 +47,331 @@ __all__ = [
     "star",
     "union",
 ]
+
+_ALL_BYTES = (1 << 256) - 1
+# Longer concatenations stay whole inside others: x + x doubles the size, not the parts.
+_MAX_FLAT = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A set of byte strings. Made by the functions of this module, which simplify as they go.
+
+    Expressions are compared by structure, and hashed once.
+
+    Attributes:
+        size: A bound on the states of an automaton for it; without a bound on intersections,
+            complements and orders, whose automata are built by themselves.
+    """
+
+    size: int = field(default=1, init=False, repr=False)
+    _key: tuple[Any, ...] = field(default=(), init=False, repr=False)
+    _hash: int = field(default=0, init=False, repr=False)
+
+    def _settle(self, size: int, *key: Any) -> None:
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "_key", (type(self).__name__, *key))
+        object.__setattr__(self, "_hash", hash(self._key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Expression) and self._hash == other._hash and self._key == other._key
+        )
+
+    def __add__(self, other: Expression) -> Expression:
+        """This, then the other."""
+        return concatenation(self, other)
+
+    def __or__(self, other: Expression) -> Expression:
+        """This or the other."""
+        return union(self, other)
+
+    def __and__(self, other: Expression) -> Expression:
+        """Both this and the other."""
+        return intersection(self, other)
+
+    def __sub__(self, other: Expression) -> Expression:
+        """This, but not the other."""
+        return difference(self, other)
+
+    def __invert__(self) -> Expression:
+        """Any byte string but this."""
+        return complement(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Literal(Expression):
+    """One byte string."""
+
+    text: bytes
+
+    def __post_init__(self) -> None:
+        self._settle(len(self.text) + 1, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class ByteSet(Expression):
+    """One byte of a set, given as 256 bits. The empty set is the empty language."""
+
+    mask: int
+
+    def __post_init__(self) -> None:
+        self._settle(2, self.mask)
+
+    def members(self) -> list[int]:
+        """The bytes of the set, in order."""
+        return [byte for byte in range(256) if self.mask >> byte & 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Concatenation(Expression):
+    """One part after the other."""
+
+    parts: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        self._settle(sum(part.size for part in self.parts), *self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Expression):
+    """Any one of the options."""
+
+    options: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        self._settle(1 + sum(option.size for option in self.options), *self.options)
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(Expression):
+    """The body at least ``least`` and at most ``most`` times (None: without end)."""
+
+    body: Expression
+    least: int
+    most: int | None
+
+    def __post_init__(self) -> None:
+        copies = max(1, self.least if self.most is None else self.most)
+        self._settle(1 + self.body.size * copies, self.body, self.least, self.most)
+
+
+@dataclass(frozen=True, eq=False)
+class Intersection(Expression):
+    """All of the parts at once."""
+
+    parts: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        self._settle(sum(part.size for part in self.parts), *self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Complement(Expression):
+    """Every byte string that the body is not."""
+
+    body: Expression
+
+    def __post_init__(self) -> None:
+        self._settle(self.body.size, self.body)
+
+
+@dataclass(frozen=True)
+class Member:
+    """An element of :class:`AnyOrder`."""
+
+    body: Expression
+    required: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class AnyOrder(Expression):
+    """Members in any order, each at most once, required ones exactly once, with a separator.
+
+    The number of present members lies between ``least`` and ``most``. An automaton has to remember
+    which members it has seen, so it grows as 2 ** (number of members).
+    """
+
+    members: tuple[Member, ...]
+    separator: Expression
+    least: int
+    most: int | None
+
+    def __post_init__(self) -> None:
+        total = sum(member.body.size for member in self.members) + self.separator.size
+        size = total << min(len(self.members), 60)
+        self._settle(size, *self.members, self.separator, self.least, self.most)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded(Expression):
+    """The language of an automaton over bytes."""
+
+    automaton: FiniteAutomaton
+
+    def __post_init__(self) -> None:
+        if self.automaton.vocab_size != 256:
+            raise InvalidParameterError(
+                f"an embedded automaton must be over the 256 bytes, but this one is over "
+                f"{self.automaton.vocab_size} tokens"
+            )
+        language_only("an expression", self.automaton)
+        self._settle(self.automaton.num_states, id(self.automaton))
+
+
+NOTHING: Expression = ByteSet(0)
+EMPTY_STRING: Expression = Literal(b"")
+ANY_BYTE: Expression = ByteSet(_ALL_BYTES)
+ANYTHING: Expression = Repeat(ANY_BYTE, 0, None)
+
+
+def literal(text: str | bytes) -> Expression:
+    """One string, in UTF-8."""
+    return Literal(text.encode("utf-8") if isinstance(text, str) else text)
+
+
+def byte_set(members: Iterable[int]) -> Expression:
+    """One byte of the given ones."""
+    mask = 0
+    for byte in members:
+        if not 0 <= byte < 256:
+            raise InvalidParameterError(f"bytes lie in 0..255, but {byte} was given")
+        mask |= 1 << byte
+    return ByteSet(mask)
+
+
+def byte_range(first: int, last: int) -> Expression:
+    """One byte between two, both included."""
+    return byte_set(range(first, last + 1))
+
+
+def concatenation(*parts: Expression) -> Expression:
+    """The parts one after the other.
+
+    >>> concatenation(literal("a"), literal("b"))
+    Literal(text=b'ab')
+    """
+    flat: list[Expression] = []
+    for part in parts:
+        pieces: tuple[Expression, ...] = (part,)
+        if isinstance(part, Concatenation) and len(part.parts) <= _MAX_FLAT:
+            pieces = part.parts
+        for piece in pieces:
+            if piece == NOTHING:
+                return NOTHING
+            last = flat[-1] if flat else None
+            if isinstance(piece, Literal) and isinstance(last, Literal):
+                flat[-1] = Literal(last.text + piece.text)
+            elif piece != EMPTY_STRING:
+                flat.append(piece)
+    if not flat:
+        return EMPTY_STRING
+    return flat[0] if len(flat) == 1 else Concatenation(tuple(flat))
+
+
+def _byte_mask(expression: Expression) -> int | None:
+    if isinstance(expression, ByteSet):
+        return expression.mask
+    if isinstance(expression, Literal) and len(expression.text) == 1:
+        return 1 << expression.text[0]
+    return None
+
+
+def union(*options: Expression) -> Expression:
+    """Any one of the options; single bytes are joined into one set, doubles are dropped.
+
+    >>> union(literal("a"), literal("b"), literal("a")) == byte_set(b"ab")
+    True
+    """
+    kept: dict[Expression, None] = {}
+    mask = 0
+    for option in options:
+        for piece in option.options if isinstance(option, Union) else (option,):
+            bits = _byte_mask(piece)
+            if bits is None:
+                kept[piece] = None
+            else:
+                mask |= bits
+    if mask:
+        kept[ByteSet(mask)] = None
+    if not kept:
+        return NOTHING
+    return next(iter(kept)) if len(kept) == 1 else Union(tuple(kept))
+
+
+def repeat(body: Expression, least: int = 0, most: int | None = None) -> Expression:
+    """The body between ``least`` and ``most`` times (None: any number)."""
+    if least < 0 or (most is not None and most < least):
+        raise InvalidParameterError(f"cannot repeat at least {least} and at most {most} times")
+    if most == 0 or body == EMPTY_STRING:
+        return EMPTY_STRING
+    if body == NOTHING:
+        return EMPTY_STRING if least == 0 else NOTHING
+    if (least, most) == (1, 1):
+        return body
+    if isinstance(body, Repeat) and (body.least, body.most) == (0, None) and least <= 1:
+        return body
+    return Repeat(body, least, most)
+
+
+def star(body: Expression) -> Expression:
+    """The body any number of times."""
+    return repeat(body)
+
+
+def option(body: Expression) -> Expression:
+    """The body or nothing."""
+    return repeat(body, 0, 1)
+
+
+def intersection(*parts: Expression) -> Expression:
+    """What all of the parts have in common."""
+    kept: dict[Expression, None] = {}
+    for part in parts:
+        for piece in part.parts if isinstance(part, Intersection) else (part,):
+            if piece == NOTHING:
+                return NOTHING
+            if piece != ANYTHING:
+                kept[piece] = None
+    if not kept:
+        return ANYTHING
+    masks = [_byte_mask(piece) for piece in kept]
+    if all(mask is not None for mask in masks):
+        return ByteSet(reduce(lambda a, b: a & b, [mask for mask in masks if mask is not None]))
+    return next(iter(kept)) if len(kept) == 1 else Intersection(tuple(kept))
+
+
+def complement(body: Expression) -> Expression:
+    """Every byte string but the body's."""
+    if isinstance(body, Complement):
+        return body.body
+    if body == NOTHING:
+        return ANYTHING
+    return NOTHING if body == ANYTHING else Complement(body)
+
+
+def difference(left: Expression, right: Expression) -> Expression:
+    """What is in the left and not in the right one."""
+    return intersection(left, complement(right))
+
+
+def any_order(
+    members: Iterable[Member],
+    separator: Expression = EMPTY_STRING,
+    least: int = 0,
+    most: int | None = None,
+) -> Expression:
+    """The members in any order; see :class:`AnyOrder`."""
+    chosen = tuple(members)
+    required = sum(member.required for member in chosen)
+    least = max(least, required)
+    if least > len(chosen) or (most is not None and most < least):
+        return NOTHING
+    if not chosen:
+        return EMPTY_STRING
+    return AnyOrder(chosen, separator, least, most)

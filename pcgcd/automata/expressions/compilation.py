@@ -12,10 +12,8 @@ from pcgcd.automata.expressions import AnyOrder, Complement, Expression, Interse
 from pcgcd.automata.expressions.thompson import construct, copied, post_order, states_inside
 from pcgcd.automata.graphs import Graph, too_large
 from pcgcd.automata.limits import STATE_LIMIT
-from pcgcd.automata.products import complete, intersect
+from pcgcd.automata.products import complemented, intersect
 from pcgcd.errors import InvalidParameterError
-
-__all__ = ["compile_expression"]
 
 Determinism: TypeAlias = "bool | OneOf['auto']"
 
@@ -105,8 +103,8 @@ def _by_itself(
     deterministic: Determinism,
 ) -> Graph:
     if isinstance(node, Complement):
-        total = complete(_finished(_graph(node.body, built, state_limit), state_limit, True))
-        return _finished(total.with_accepting(~total.accepting), state_limit, "auto")
+        body = _finished(_graph(node.body, built, state_limit), state_limit, True)
+        return _finished(complemented(body), state_limit, "auto")
     if isinstance(node, Intersection):
         parts = [
             _finished(_graph(part, built, state_limit), state_limit, "auto") for part in node.parts

@@ -41,8 +41,6 @@ from pcgcd.automata.expressions import (
 from pcgcd.automata.graphs import Graph, pack, too_large, unpack
 from pcgcd.automata.kernels.edges import intern
 
-__all__ = ["construct", "copied", "post_order", "states_inside"]
-
 _MANY_COPIES = 4
 _WORTH_COPYING = 24
 

@@ -15,20 +15,6 @@ from pcgcd.automata.expressions import (
     union,
 )
 
-__all__ = [
-    "ANY_CHARACTER",
-    "EVERYTHING",
-    "Branch",
-    "Ranges",
-    "character_set",
-    "complement_ranges",
-    "intersect_ranges",
-    "later_bytes",
-    "lead_bytes",
-    "normalise_ranges",
-    "subtract_ranges",
-]
-
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 Branch: TypeAlias = tuple[int, int, Ranges]
 

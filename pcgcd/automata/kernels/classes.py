@@ -8,8 +8,6 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
 
-__all__ = ["split_cells"]
-
 
 @compiled
 def split_cells(first: Any, bounds: Any, num_cells: Any) -> Any:

@@ -9,8 +9,6 @@ import numpy as np
 from pcgcd.automata.kernels.growing import head, head_rows, mixed, wider
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled, inlined
 
-__all__ = ["group", "intern", "join", "remove_epsilons"]
-
 
 @compiled
 def group(key: Indices, count: int) -> tuple[Indices, Indices]:

@@ -8,17 +8,6 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import Bits, Indices, compiled
 
-__all__ = [
-    "grown_rows",
-    "head",
-    "head_rows",
-    "mixed",
-    "sort_head",
-    "span_hash",
-    "wider",
-    "with_room",
-]
-
 
 @compiled
 def with_room(array: Any, needed: Any) -> Any:

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numba import njit
 
-__all__ = ["Bits", "Indices", "Mask", "compiled", "inlined"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Bits: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
-from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key
+from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key, walk_exits
 from pcgcd.automata.kernels.walks import begin_walk, walk
 from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import set_intervals
-
-__all__ = ["NO_ROOM", "NO_TEMPLATE", "new_names", "write_narrow", "write_wide"]
 
 NO_TEMPLATE = -1
 NO_ROOM = -2
@@ -126,7 +124,7 @@ def write_wide(
         return np.int64(NO_TEMPLATE)
     _begin(words, source, out)
     enough = np.int64(1)
-    targets, labels, exits = templates.targets, templates.labels, templates.exits
+    targets, labels = templates.targets, templates.labels
     for i in range(targets.first[number], targets.first[number + 1], 2):
         away = distance[names.state[targets.pool[i]]]
         if away == NEVER:
@@ -141,8 +139,5 @@ def write_wide(
             set_intervals(row, labels.pool, labels.first[label], labels.first[label + 1], token)
         for w in range(len(words)):
             words[w] |= row[w]
-    for i in range(exits.first[number], exits.first[number + 1], 2):
-        node = np.int64(exits.pool[i])
-        out.path[nodes.depth[node] - 1] = names.state[exits.pool[i + 1]]
-        walk(nodes, moves, node, np.int64(nodes.end[node]), out)
+    walk_exits(nodes, moves, templates, number, names, out)
     return _finish(words, enough, distance, token, out)

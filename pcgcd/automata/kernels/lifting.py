@@ -15,12 +15,11 @@ from pcgcd.automata.kernels.templates import (
     fitting,
     new_scratch,
     root_key,
+    walk_exits,
     walk_template,
     with_template,
 )
 from pcgcd.automata.kernels.walks import begin_walk, new_output, slot_for, sort_by_target, walk
-
-__all__ = ["walk_all"]
 
 
 @compiled
@@ -82,18 +81,11 @@ def walk_all(
             nodes, moves, source, templates, room, recent, scratch, out
         )
         begin_walk(out, source)
-        # One call of `walk` for both cases: so it becomes a part of this loop, a third faster.
-        node, stop = np.int64(1), num_nodes
-        first, last = np.int64(0), np.int64(2)
-        if number >= 0:
+        if number < 0:
+            walk(nodes, moves, np.int64(1), num_nodes, out)
+        else:
             known, labels = _take_targets(templates, number, scratch, known, labels, out)
-            first, last = templates.exits.first[number], templates.exits.first[number + 1]
-        for i in range(first, last, 2):
-            if number >= 0:
-                node = np.int64(templates.exits.pool[i])
-                stop = np.int64(nodes.end[node])
-                out.path[nodes.depth[node] - 1] = scratch.state[templates.exits.pool[i + 1]]
-            walk(nodes, moves, node, stop, out)
+            walk_exits(nodes, moves, templates, number, scratch, out)
         if out.counter[3]:
             # Too little room: make more and walk again.
             num_intervals, num_members = 4 * num_intervals, 4 * num_members

@@ -12,8 +12,6 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
 
-__all__ = ["Lists", "append_list", "intern_list", "new_lists", "reserved"]
-
 
 class Lists(NamedTuple):
     """Lists in one pool: list i is ``pool[first[i]:first[i + 1]]``, and ``key[i]`` is its hash.

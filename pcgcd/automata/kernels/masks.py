@@ -15,20 +15,6 @@ from pcgcd.automata.kernels.growing import sort_head, with_room
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 
-__all__ = [
-    "EDGE_WORDS",
-    "NONE",
-    "common_sets",
-    "mask_rows",
-    "pack_labels",
-    "reached_budget",
-    "step",
-    "steps",
-    "write_mask",
-    "write_masks",
-    "write_union",
-]
-
 EDGE_WORDS = 5  # of `mask_rows`: the entries for each edge
 NONE = -1  # of `step`: the token is not allowed
 _OTHER = -2  # of `step`: several targets, or no such state or token

@@ -10,8 +10,6 @@ from pcgcd.automata.kernels.edges import group
 from pcgcd.automata.kernels.growing import head, mixed, sort_head, span_hash
 from pcgcd.automata.kernels.jit import Bits, Indices, compiled, inlined
 
-__all__ = ["refine"]
-
 
 class _Blocks(NamedTuple):
     """A partition of states that can be split in place.

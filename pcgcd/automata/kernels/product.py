@@ -9,8 +9,6 @@ import numpy as np
 from pcgcd.automata.kernels.growing import head, mixed, wider, with_room
 from pcgcd.automata.kernels.jit import Bits, Indices, compiled
 
-__all__ = ["product"]
-
 
 @compiled
 def product(

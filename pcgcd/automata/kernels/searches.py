@@ -7,8 +7,6 @@ import numpy as np
 from pcgcd.automata.kernels.jit import Indices, Mask, compiled
 from pcgcd.automata.limits import NEVER
 
-__all__ = ["search"]
-
 
 @compiled
 def search(offsets: Indices, target: Indices, start: Mask) -> tuple[Indices, Indices]:

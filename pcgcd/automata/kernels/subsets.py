@@ -10,8 +10,6 @@ from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, sort_hea
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled, inlined
 from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 
-__all__ = ["determinize"]
-
 # The rows of an array of parts of the classes.
 _PARENT = 0  # the part that it was split off
 _LABEL = 1  # the label that it lies in and its parent does not

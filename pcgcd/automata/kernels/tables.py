@@ -10,8 +10,6 @@ from pcgcd.automata.kernels.edges import group
 from pcgcd.automata.kernels.jit import Indices, compiled
 from pcgcd.automata.kernels.searches import search
 
-__all__ = ["index_moves", "self_loops", "steps_to_accept"]
-
 
 def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
     """The least number of steps from each state to an accepting one, or NEVER, (S,).

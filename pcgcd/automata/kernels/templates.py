@@ -15,21 +15,7 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.lists import append_list, intern_list, new_lists, reserved
-from pcgcd.automata.kernels.walks import EMPTY, next_node, sort_by_target
-
-__all__ = [
-    "LOCAL_LIMIT",
-    "TEMPLATE_BYTES",
-    "TEMPLATE_LIMIT",
-    "Scratch",
-    "Templates",
-    "fitting",
-    "new_scratch",
-    "new_templates",
-    "root_key",
-    "walk_template",
-    "with_template",
-]
+from pcgcd.automata.kernels.walks import EMPTY, sort_by_target, stays_below, walk
 
 TEMPLATE_BYTES = 5  # fewer live bytes: a walk of its own is as fast
 TEMPLATE_LIMIT = 4096
@@ -183,8 +169,11 @@ def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -
             node = following
             continue
         low = first_rank[node]
-        path[depth] = there
-        node = next_node(below, node, following, loops, there)
+        if following == node + 1 or stays_below(below, node, loops, there):
+            node = following
+        else:
+            path[depth] = there
+            node += 1
         if low != first_rank[node]:
             out_target[place] = state[there]
             out_low[place] = low
@@ -334,3 +323,13 @@ def with_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
     exits = reserved(exits, 2 * num_exits)
     append_list(exits, items, 2 * num_exits)
     return Templates(templates.key, traces, exits, targets, labels)
+
+
+@compiled
+def walk_exits(nodes: Any, moves: Any, templates: Any, number: Any, scratch: Any, out: Any) -> None:
+    """Walk what a template has left out, for the state that ``scratch`` was last fitted to."""
+    exits = templates.exits
+    for i in range(exits.first[number], exits.first[number + 1], 2):
+        node = np.int64(exits.pool[i])
+        out.path[nodes.depth[node] - 1] = scratch.state[exits.pool[i + 1]]
+        walk(nodes, moves, node, np.int64(nodes.end[node]), out)

@@ -8,8 +8,6 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
 
-__all__ = ["Nodes", "build_trie"]
-
 
 class Nodes(NamedTuple):
     """A trie (Fredkin 1960, "Trie memory") in preorder.

@@ -20,18 +20,6 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled
 
-__all__ = [
-    "EMPTY",
-    "Moves",
-    "Output",
-    "begin_walk",
-    "new_output",
-    "next_node",
-    "slot_for",
-    "sort_by_target",
-    "walk",
-]
-
 EMPTY = -1  # no target; the k-th cell with several targets is -2 - k
 
 
@@ -163,7 +151,7 @@ def sort_by_target(out: Any, items: Any) -> None:
 
 
 @compiled
-def _stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
+def stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
     """Whether all bytes below a node leave the state where it is."""
     return (
         (below[node, 0] & ~loops[state, 0])
@@ -171,17 +159,6 @@ def _stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
         | (below[node, 2] & ~loops[state, 2])
         | (below[node, 3] & ~loops[state, 3])
     ) == 0
-
-
-@compiled
-def next_node(below: Any, node: Any, following: Any, loops: Any, state: Any) -> Any:
-    """Where a walk goes on from a node that leads to a state: ``following`` is after its subtree.
-
-    A subtree that leaves the state where it is needs no walk.
-    """
-    if following == node + 1 or _stays_below(below, node, loops, state):
-        return np.int64(following)
-    return np.int64(node + 1)
 
 
 @compiled
@@ -233,7 +210,7 @@ def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None
         stays = True
         if following != node + 1:
             for i in range(begin, count):
-                if not _stays_below(below, node, loops, pool[i]):
+                if not stays_below(below, node, loops, pool[i]):
                     stays = False
                     break
         low = first_rank[node]
@@ -275,8 +252,11 @@ def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
             node = following
             continue
         low = first_rank[node]
-        path[depth] = there
-        node = next_node(below, node, following, loops, there)
+        if following == node + 1 or stays_below(below, node, loops, there):
+            node = following
+        else:
+            path[depth] = there
+            node += 1
         if low != first_rank[node]:
             if place == len(out_low):
                 out.counter[3] = 1

@@ -26,8 +26,6 @@ from pcgcd.automata.vocabulary.template_store import TemplateStore
 from pcgcd.automata.weights import language_only
 from pcgcd.errors import AutomatonTooLargeError, VocabularyMismatchError
 
-__all__ = ["ByteTable", "lift"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _INTERVAL_LIMIT = 1 << 26

@@ -12,8 +12,6 @@ from pcgcd.automata.labels import Labels
 if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
 
-__all__ = ["factored"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 

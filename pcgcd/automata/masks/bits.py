@@ -12,19 +12,6 @@ from pcgcd.automata.arrays import Indices, Mask
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = [
-    "Words",
-    "apply_mask",
-    "count",
-    "listed",
-    "log_mask",
-    "num_words",
-    "pack",
-    "set_intervals",
-    "unpack",
-    "unpack_tensor",
-]
-
 Words: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 
 # Each 5 bits of a de Bruijn sequence differ, so the highest 5 bits of its product with 2 ** i

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -17,43 +16,32 @@ from pcgcd.automata.kernels.walks import EMPTY, Output, new_output
 from pcgcd.automata.lifting import ByteTable
 from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import Words, set_intervals
-from pcgcd.automata.masks.state_sets import CACHE_BYTES, PrefixMasks, States, plain_states
+from pcgcd.automata.masks.state_sets import (
+    CACHE_BYTES,
+    Array,
+    PrefixMasks,
+    States,
+    plain_states,
+)
 from pcgcd.automata.vocabulary import Vocabulary
-
-__all__ = ["TokenMasks"]
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _INTERVALS = 1 << 13
 _PACKED = 64  # labels of templates
 
 
-@dataclass(frozen=True, eq=False)
-class _Row:
-    """What a state allows.
+class _Row(NamedTuple):
+    """What a state allows."""
 
-    Attributes:
-        words: All tokens, and EOS if the state accepts, packed.
-        enough: A budget at which the mask is ``words``, for certain.
-    """
-
-    words: Words
-    enough: int
+    words: Words  # all tokens, and EOS if the state accepts, packed
+    enough: int  # a budget at which the mask is ``words``, for certain
 
 
-@dataclass(frozen=True, eq=False)
-class _Edges:
-    """The edges over tokens that leave a state.
-
-    Attributes:
-        target: The target of each edge.
-        first: Where each edge's intervals begin.
-        bounds: The bounds of intervals of ranks.
-    """
+class _Edges(NamedTuple):
+    """The edges over tokens that leave a state."""
 
     target: Array
-    first: Array
-    bounds: Array
+    first: Array  # where each edge's intervals begin
+    bounds: Array  # of intervals of ranks
 
 
 class TokenMasks(PrefixMasks):
@@ -112,13 +100,11 @@ class TokenMasks(PrefixMasks):
         return result
 
     def start(self) -> tuple[int, ...]:
-        """The states before the first token; none if the language is empty."""
         if self._spells_all:
             return tuple(self._initial.tolist())
         return tuple(self._initial[self.distance[self._initial] < NEVER].tolist())
 
     def advance(self, states: States, token: int) -> tuple[int, ...]:
-        """The states after one more token; none if it was not allowed."""
         current = set(plain_states(states))
         if current and not 0 <= min(current) <= max(current) <= self._end:
             raise self._wrong_states(states)

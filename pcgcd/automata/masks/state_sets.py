@@ -13,15 +13,6 @@ from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import Words, num_words
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = [
-    "CACHE_BYTES",
-    "PrefixMasks",
-    "States",
-    "flat_budgets",
-    "flat_states",
-    "plain_states",
-]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 States: TypeAlias = "int | Sequence[int] | np.ndarray[Any, Any]"
 
@@ -72,10 +63,8 @@ def flat_budgets(remaining: int | Sequence[int | None] | None, count: int) -> Ar
             f"remaining must be one budget, or one for each of the {count} prefixes, but there are "
             f"{len(remaining)}"
         )
-    return np.array(
-        [NEVER if budget is None else min(int(budget), NEVER) for budget in remaining],
-        dtype=np.int64,
-    )
+    budgets = [NEVER if budget is None else min(int(budget), NEVER) for budget in remaining]
+    return np.array(budgets, dtype=np.int64)
 
 
 class PrefixMasks(ABC):
@@ -94,7 +83,13 @@ class PrefixMasks(ABC):
         self._cache: dict[tuple[tuple[int, ...], int], Words] = {}
 
     def mask(self, states: States, remaining: int | None = None, out: Words | None = None) -> Words:
-        """The tokens that may come next, (W,) packed; see ``pcgcd.automata.masks.table``."""
+        """The tokens that may come next, (W,) packed.
+
+        Args:
+            states: A state, or the states of one prefix.
+            remaining: How many tokens may still come, this one included; None: any number.
+            out: Where to write the result; otherwise it is read-only and may be shared.
+        """
         members = states if type(states) is tuple else plain_states(states)
         budget = NEVER if remaining is None or remaining > NEVER else remaining
         if out is not None:

@@ -6,9 +6,6 @@ the tokens that remain. That is one breadth-first search backwards, for every bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
-
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
@@ -27,52 +24,14 @@ from pcgcd.automata.kernels.masks import (
 )
 from pcgcd.automata.limits import NEVER
 from pcgcd.automata.masks.bits import Words
-from pcgcd.automata.masks.state_sets import PrefixMasks, States, plain_states
+from pcgcd.automata.masks.state_sets import Array, PrefixMasks, States, plain_states
 from pcgcd.basics.keeping import kept_with
 from pcgcd.errors import AutomatonTooLargeError
-
-__all__ = ["MaskTable", "mask", "masks"]
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # Labels of fewer tokens than a fourth of a mask's words are quicker to write one by one.
 _WORDS_PER_LISTED = 4
 _MOST_WORDS = 1 << 31
 _SET_BYTES = 16 << 20
-
-
-def mask(
-    fa: FiniteAutomaton, states: States, remaining: int | None = None, out: Words | None = None
-) -> Words:
-    """The tokens that may come next in a state, or in a set of states, (W,) packed.
-
-    Args:
-        fa: A token automaton.
-        states: A state, or the states of one prefix.
-        remaining: How many tokens may still come, this one included; None: any number.
-        out: Where to write the result; otherwise it is read-only and may be shared.
-
-    >>> fa = FiniteAutomaton.from_edges(
-    ...     num_states=3,
-    ...     vocab_size=2,
-    ...     initial=0,
-    ...     accepting={1},
-    ...     edges=[(0, 1, [0]), (0, 2, [1]), (2, 1, [1])],
-    ... )
-    >>> mask(fa, 0), mask(fa, 0, remaining=1)
-    (array([3], dtype=uint32), array([1], dtype=uint32))
-    """
-    return MaskTable.of(fa).mask(states, remaining, out)
-
-
-def masks(
-    fa: FiniteAutomaton,
-    states: Sequence[States] | Array,
-    remaining: int | Sequence[int | None] | None = None,
-    out: Words | None = None,
-) -> Words:
-    """The masks of k prefixes in one call, (k, W) packed; see :func:`mask`."""
-    return MaskTable.of(fa).masks(states, remaining, out)
 
 
 class MaskTable(PrefixMasks):
@@ -82,6 +41,16 @@ class MaskTable(PrefixMasks):
     in the order in which shrinking budgets forbid them. Sets of labels that take long to write are
     written beforehand, once for all states that have them. One compiled call writes a mask, or
     those of many prefixes.
+
+    >>> fa = FiniteAutomaton.from_edges(
+    ...     num_states=3,
+    ...     vocab_size=2,
+    ...     initial=0,
+    ...     accepting={1},
+    ...     edges=[(0, 1, [0]), (0, 2, [1]), (2, 1, [1])],
+    ... )
+    >>> MaskTable.of(fa).mask(0), MaskTable.of(fa).mask(0, remaining=1)
+    (array([3], dtype=uint32), array([1], dtype=uint32))
     """
 
     def __init__(self, fa: FiniteAutomaton) -> None:
@@ -91,7 +60,9 @@ class MaskTable(PrefixMasks):
         listed = self.num_words // _WORDS_PER_LISTED
         span, pool = pack_labels(label_class, token_class, self.num_words, listed)
         most_sets = _SET_BYTES // (4 * self.num_words)
-        sets = common_sets(index.first, index.label, span, listed // 2, most_sets)
+        number, set_first, set_pool = common_sets(
+            index.first, index.label, span, listed // 2, most_sets
+        )
         num_edges = len(index.label)
         words = 2 * fa.num_states + EDGE_WORDS * num_edges + len(pool) + _SET_BYTES // 4
         if words > _MOST_WORDS:
@@ -100,7 +71,6 @@ class MaskTable(PrefixMasks):
                 f"{fa.labels.num_labels:,} labels would take more than {_MOST_WORDS:,} words; "
                 f"reduce the automaton, or make the constraint smaller"
             )
-        number, set_first, set_pool = sets
         self._rows = mask_rows(
             index.first,
             distance[index.target] + 1,
@@ -127,11 +97,9 @@ class MaskTable(PrefixMasks):
         return int(self._rows.nbytes)
 
     def start(self) -> tuple[int, ...]:
-        """The states before the first token; none if the language is empty."""
         return self._start
 
     def advance(self, states: States, token: int) -> tuple[int, ...]:
-        """The states after one more token; none if it was not allowed."""
         members = states if type(states) is tuple else plain_states(states)
         if len(members) == 1:
             found = step(members[0], int(token), self._rows, *self._labels)

@@ -10,8 +10,6 @@ from typing import Any
 
 from pcgcd.automata.kernels.templates import Templates, new_templates
 
-__all__ = ["TemplateStore"]
-
 
 @dataclass
 class _Box:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pcgcd.errors import InvalidParameterError
-
-__all__ = ["eos_ids_of", "read_tokenizer"]
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 _SPACE = "\u2581"
@@ -55,11 +54,10 @@ def eos_ids_of(tokenizer: Any, generation_config: Any = None) -> tuple[int, ...]
     found: set[int] = set()
     names = ("eos_token_id", "eot_token", "eos_id")
     values = [getattr(tokenizer, name, None) for name in names]
-    if generation_config is not None:
-        get = getattr(generation_config, "get", None)
-        values.append(
-            get("eos_token_id") if get else getattr(generation_config, "eos_token_id", None)
-        )
+    if isinstance(generation_config, Mapping):
+        values.append(generation_config.get("eos_token_id"))
+    else:
+        values.append(getattr(generation_config, "eos_token_id", None))
     for value in (value() if callable(value) else value for value in values):
         members = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
         found.update(i for i in members if isinstance(i, int) and i >= 0)
@@ -71,35 +69,23 @@ def eos_ids_of(tokenizer: Any, generation_config: Any = None) -> tuple[int, ...]
 
 def _from_definition(definition: dict[str, Any], special: set[int]) -> list[bytes | None]:
     model = definition["model"]
-    entries = model["vocab"]
-    words = (
-        {i: word for word, i in entries.items()}
-        if isinstance(entries, dict)
-        else {i: entry[0] for i, entry in enumerate(entries)}
-    )
-    no_text = set(special)
-    if isinstance(model.get("unk_id"), int):
-        no_text.add(model["unk_id"])
-    if model.get("unk_token") is not None:
-        no_text.update(i for i, word in words.items() if word == model["unk_token"])
+    vocab = model["vocab"]
+    entries = vocab.items() if isinstance(vocab, dict) else [(e[0], i) for i, e in enumerate(vocab)]
+    unknown = {model.get("unk_token"), model.get("unk_id")} - {None}
+    no_text = special | {i for word, i in entries if word in unknown or i in unknown}
     decoders = _flat(definition.get("decoder"), "decoders")
-    kinds = {decoder["type"] for decoder in decoders}
-    byte_level = "ByteLevel" in kinds or (
-        not decoders and "ByteLevel" in _kinds(definition.get("pre_tokenizer"), "pretokenizers")
-    )
+    before = decoders or _flat(definition.get("pre_tokenizer"), "pretokenizers")
+    byte_level = "ByteLevel" in {part["type"] for part in before}
     tokens: dict[int, bytes | None] = {}
-    for i, word in words.items():
+    for word, i in entries:
         tokens[i] = _byte_level(word) if byte_level else _decoded(word, decoders)
     for added in definition.get("added_tokens") or ():
         i, word = added["id"], added["content"]
         if added.get("special"):
             no_text.add(i)
-        elif byte_level:
-            tokens[i] = word.encode()
         else:
-            tokens[i] = _decoded(word, decoders)
-    tokens.update(dict.fromkeys(no_text))
-    return _listed(tokens)
+            tokens[i] = word.encode() if byte_level else _decoded(word, decoders)
+    return _listed(tokens | dict.fromkeys(no_text))
 
 
 def _flat(part: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
@@ -109,10 +95,6 @@ def _flat(part: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
     if part["type"] == "Sequence":
         return [inner for member in part[name] for inner in _flat(member, name)]
     return [part]
-
-
-def _kinds(part: dict[str, Any] | None, name: str) -> set[str]:
-    return {member["type"] for member in _flat(part, name)}
 
 
 def _decoded(word: str, decoders: list[dict[str, Any]]) -> bytes:
@@ -126,8 +108,7 @@ def _decoded(word: str, decoders: list[dict[str, Any]]) -> bytes:
     for decoder in decoders:
         kind = decoder["type"]
         if kind == "ByteFallback":
-            match = _BYTE_TOKEN.match(word)
-            if match:
+            if match := _BYTE_TOKEN.match(word):
                 return bytes([int(match[1], 16)])
         elif kind == "Metaspace":
             word = word.replace(decoder.get("replacement", _SPACE), " ")
@@ -173,13 +154,11 @@ def _byte_level(word: str) -> bytes:
 def _from_ranks(encoding: Any) -> list[bytes | None]:
     """An Encoding of tiktoken."""
     special = set(getattr(encoding, "_special_tokens", {}).values())
-    tokens: list[bytes | None] = []
-    for i in range(encoding.n_vocab):
-        try:
-            tokens.append(None if i in special else encoding.decode_single_token_bytes(i))
-        except KeyError:
-            tokens.append(None)
-    return tokens
+    tokens: dict[int, bytes | None] = {encoding.n_vocab - 1: None}
+    for i in set(range(encoding.n_vocab)) - special:
+        with suppress(KeyError):
+            tokens[i] = encoding.decode_single_token_bytes(i)
+    return _listed(tokens)
 
 
 def _from_pieces(pieces: Any) -> list[bytes | None]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["describe", "from_ranges", "ranges", "to_ranges"]
-
 
 def ranges(tokens: Iterable[int]) -> list[tuple[int, int]]:
     """Sorted tokens as first and last of each run.

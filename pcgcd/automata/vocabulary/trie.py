@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from pcgcd.automata.arrays import Indices
 from pcgcd.automata.kernels.tries import Nodes, build_trie
-
-__all__ = ["Trie"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,30 +21,24 @@ class Trie:
     are the node's own. A set of tokens is written as intervals of ranks.
 
     Attributes:
-        byte: The last byte of each prefix, (N,).
-        depth: The length of each prefix, (N,).
-        end: The first node after each subtree, (N,).
-        first_rank: The number of tokens in earlier nodes, (N + 1,).
-        below: Which bytes occur strictly below each node, 256 bits in four words, (N, 4).
+        nodes: For each of the N prefixes its last ``byte``, its length ``depth``, the first node
+            after its subtree ``end``, the number ``first_rank`` of tokens in earlier nodes,
+            (N + 1,), and which bytes occur ``below``, 256 bits in four words, (N, 4).
         token: The token id of each rank, (R,); tokens with equal bytes follow each other.
     """
 
-    byte: np.ndarray[Any, np.dtype[np.uint8]]
-    depth: np.ndarray[Any, np.dtype[np.int32]]
-    end: np.ndarray[Any, np.dtype[np.int32]]
-    first_rank: np.ndarray[Any, np.dtype[np.int32]]
-    below: np.ndarray[Any, np.dtype[np.uint64]]
-    token: np.ndarray[Any, np.dtype[np.int64]]
+    nodes: Nodes
+    token: Indices
 
     @property
     def num_nodes(self) -> int:
         """The number of prefixes N, the empty one included."""
-        return len(self.byte)
+        return len(self.nodes.byte)
 
     @property
     def max_depth(self) -> int:
         """The length of the longest token in bytes."""
-        return int(self.depth.max())
+        return int(self.nodes.depth.max())
 
     @classmethod
     def from_tokens(cls, token_bytes: Sequence[bytes], token_ids: Sequence[int]) -> Trie:
@@ -61,16 +53,11 @@ class Trie:
         flat = np.frombuffer(b"".join(texts), dtype=np.uint8)
         offset = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in texts], out=offset[1:])
-        byte, depth, end, first_rank, below = build_trie(flat, offset)
+        nodes = Nodes(*build_trie(flat, offset))
         token = np.array([token_ids[i] for i in order], dtype=np.int64)
-        for array in (byte, depth, end, first_rank, below, token):
+        for array in (*nodes, token):
             array.flags.writeable = False
-        return cls(byte, depth, end, first_rank, below, token)
-
-    @property
-    def nodes(self) -> Nodes:
-        """The arrays that walks read."""
-        return Nodes(self.byte, self.depth, self.end, self.first_rank, self.below)
+        return cls(nodes, token)
 
     def __repr__(self) -> str:
         return f"Trie({self.num_nodes} nodes, {len(self.token)} tokens)"

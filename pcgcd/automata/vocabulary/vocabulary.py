@@ -17,8 +17,6 @@ from pcgcd.basics.numbers import is_whole_number
 from pcgcd.circuits.tables import table_html
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
-__all__ = ["Vocabulary"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vocabulary:
@@ -172,7 +170,7 @@ class Vocabulary:
     @cached_property
     def used_bytes(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which bytes occur in some token, (256,)."""
-        words = self.trie.below[0].astype("<u8")
+        words = self.trie.nodes.below[0].astype("<u8")
         return np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
 
     @cached_property
@@ -196,12 +194,11 @@ class Vocabulary:
     def tokenizations(self, text: bytes | str) -> Iterator[tuple[int, ...]]:
         """Every sequence of tokens that spells the text. There are exponentially many."""
         data = text.encode() if isinstance(text, str) else bytes(text)
-        longest = max(map(len, self.ids_of), default=0)
 
         def rest(start: int) -> Iterator[tuple[int, ...]]:
             if start == len(data):
                 yield ()
-            for stop in range(start + 1, min(len(data), start + longest) + 1):
+            for stop in range(start + 1, min(len(data), start + self.trie.max_depth) + 1):
                 for token in self.ids_of.get(data[start:stop], ()):
                     for tail in rest(stop):
                         yield (token, *tail)
@@ -215,11 +212,10 @@ class Vocabulary:
             VocabularyMismatchError: At some place no token fits.
         """
         data = text.encode() if isinstance(text, str) else bytes(text)
-        longest = max(map(len, self.ids_of), default=0)
         result: list[int] = []
         start = 0
         while start < len(data):
-            for stop in range(min(len(data), start + longest), start, -1):
+            for stop in range(min(len(data), start + self.trie.max_depth), start, -1):
                 ids = self.ids_of.get(data[start:stop])
                 if ids:
                     result.append(ids[0])

@@ -18,8 +18,6 @@ from pcgcd.errors import CircuitTooLargeError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["PLAIN", "Operator"]
-
 _DENSE_LIMIT = 1 << 27
 
 

@@ -8,8 +8,6 @@ from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["BlockSparse"]
-
 
 class BlockSparse(Operator):
     """Block k, of shape (r, c), stands at block row ``row[k]`` and block column ``column[k]``."""

@@ -18,15 +18,6 @@ from pcgcd.circuits.operators.diagonal import Identity
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = [
-    "BlockDiagonal",
-    "SideBySide",
-    "Stacked",
-    "block_diagonal",
-    "side_by_side",
-    "stacked",
-]
-
 
 class _Blocks(Operator):
     """An operator whose rows or columns (or both) belong to one block after the other."""

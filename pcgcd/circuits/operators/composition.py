@@ -13,8 +13,6 @@ from pcgcd.circuits.operators.diagonal import Identity
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Composition", "compose", "split_selection"]
-
 
 class Composition(Operator):
     """``W_1 W_2 ... W_k``, never multiplied out. The automaton's ``T_in T_out`` is one."""

@@ -11,8 +11,6 @@ from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Dense"]
-
 
 class Dense(Operator):
     """A dense matrix of non-negative weights (or booleans).

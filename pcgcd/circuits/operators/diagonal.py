@@ -11,8 +11,6 @@ from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Diagonal", "Identity", "Multiple"]
-
 
 class _Diagonal(Operator):
     """A square operator that is its own transpose."""

@@ -9,8 +9,6 @@ from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Incidence"]
-
 
 def _is_range(index: Tensor, size: int) -> bool:
     return len(index) == size and bool((index == torch.arange(size, device=index.device)).all())

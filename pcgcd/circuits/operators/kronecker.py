@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -11,12 +11,8 @@ from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.operators.diagonal import Identity
 from pcgcd.circuits.semirings import Semiring, Value
 
-__all__ = ["Kronecker", "kronecker"]
-
-
-class _Step(NamedTuple):
-    on_left: bool
-    operator: Operator
+# Whether an operator is applied on the left side, and the operator.
+_Step: TypeAlias = "tuple[bool, Operator]"
 
 
 def _cheapest_order(
@@ -41,11 +37,11 @@ def _cheapest_order(
             if i:
                 cost, steps = best[i - 1, j]
                 extra = left[i - 1].cost * right_sizes[j]
-                options.append((cost + extra, (*steps, _Step(True, left[i - 1]))))
+                options.append((cost + extra, (*steps, (True, left[i - 1]))))
             if j:
                 cost, steps = best[i, j - 1]
                 extra = right[j - 1].cost * left_sizes[i]
-                options.append((cost + extra, (*steps, _Step(False, right[j - 1]))))
+                options.append((cost + extra, (*steps, (False, right[j - 1]))))
             if options:
                 best[i, j] = min(options, key=lambda option: option[0])
     return best[len(left), len(right)]

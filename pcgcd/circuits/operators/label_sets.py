@@ -8,8 +8,6 @@ from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["LabelSets"]
-
 
 class LabelSets(Operator):
     """Which tokens each label admits, (labels, tokens), through classes of equivalent tokens.

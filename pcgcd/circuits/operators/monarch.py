@@ -8,8 +8,6 @@ from pcgcd.circuits.operators.base import PLAIN, Operator
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Monarch"]
-
 
 class Monarch(Operator):
     """A square matrix on a x b units, of O(size^(3/2)) parameters.

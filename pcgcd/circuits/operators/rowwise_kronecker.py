@@ -16,8 +16,6 @@ from pcgcd.circuits.operators.kronecker import kronecker
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import VocabularyMismatchError
 
-__all__ = ["RowwiseKronecker", "rowwise_kronecker"]
-
 _CHUNK = 1 << 24
 
 

@@ -18,8 +18,6 @@ from pcgcd.circuits.operators import Operator
 from pcgcd.circuits.pyjuice.entries import Entries
 from pcgcd.circuits.pyjuice.selections import Gather
 
-__all__ = ["Term", "block_sizes", "product_terms", "tie_key"]
-
 # The largest blocks that the structures of pyjuice use themselves.
 _LARGEST_BLOCK = 1024
 # Blocks grow as long as what is stored, with the zeros in them, is at most this times the weights.

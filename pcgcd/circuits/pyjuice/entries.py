@@ -19,8 +19,6 @@ from pcgcd.circuits.operators import (
 from pcgcd.circuits.semirings import LINEAR
 from pcgcd.errors import CircuitTooLargeError
 
-__all__ = ["Entries", "entries", "too_large"]
-
 _CHUNK = 1 << 24
 # An operator with more places than this times the limit is not even looked through.
 _SCAN_FACTOR = 16

@@ -14,8 +14,6 @@ from pcgcd.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.circuits.pyjuice.writing import PyjuiceExport
 
-__all__ = ["compile_pyjuice", "load_pyjuice", "nodes_of"]
-
 
 def load_pyjuice() -> Any:
     """The pyjuice module. Importing it takes seconds, so nothing else here does."""

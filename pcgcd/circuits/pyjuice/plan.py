@@ -25,8 +25,6 @@ from pcgcd.circuits.pyjuice.entries import Entries, entries, too_large
 from pcgcd.circuits.pyjuice.selections import Gather
 from pcgcd.circuits.semirings import Real, Scaled
 
-__all__ = ["Edges", "Plan", "SumPlan", "make_plan"]
-
 
 @dataclass(frozen=True, eq=False)
 class Edges:

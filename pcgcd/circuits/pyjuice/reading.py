@@ -14,8 +14,6 @@ from pcgcd.circuits.operators import BlockSparse, Dense, Identity, Incidence, Op
 from pcgcd.circuits.pyjuice.library import load_pyjuice, nodes_of
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 
-__all__ = ["from_pyjuice"]
-
 
 def from_pyjuice(ns: Any) -> Circuit:
     """The circuit of a pyjuice graph, given its root node.
@@ -85,8 +83,6 @@ class _Reader:
                 self.layers[node] = self._sum(node)
         return Circuit(self.layers[self.nodes[-1]])
 
-    # -- inputs -------------------------------------------------------------------------------
-
     def _vocab_sizes(self) -> dict[int, int]:
         """How many values each variable has; a literal does not know."""
         kinds = self.juice.nodes.distributions
@@ -132,8 +128,6 @@ class _Reader:
             allowed = (value >= mask[:, :1]) & (value < mask[:, 1:])
             allowed = allowed ^ (node.dist.mask_mode == "rev_range")
         return probabilities * allowed
-
-    # -- products and sums --------------------------------------------------------------------
 
     def _product(self, node: Any) -> Layer:
         factors = []

@@ -26,8 +26,6 @@ from pcgcd.circuits.operators import (
 )
 from pcgcd.errors import StructuralPropertyError
 
-__all__ = ["Gather", "split_selection", "with_gathers"]
-
 
 class Gather(SumLayer):
     """Unit k is unit ``index[k]`` of the child."""

@@ -25,8 +25,6 @@ from pcgcd.circuits.queries.evidence import read_evidence
 from pcgcd.circuits.queries.passes import upward
 from pcgcd.circuits.semirings import LINEAR, REAL, Scaled
 
-__all__ = ["PyjuiceExport", "to_pyjuice"]
-
 _MAX_WEIGHTS = 1 << 26
 _REAL = REAL.with_dtype(torch.float64)
 

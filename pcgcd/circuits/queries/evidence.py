@@ -12,8 +12,6 @@ from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
 
-__all__ = ["MISSING", "Evidence", "read_evidence"]
-
 MISSING = -1
 
 

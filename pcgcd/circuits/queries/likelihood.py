@@ -16,20 +16,6 @@ from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
 
-__all__ = [
-    "DEFAULT",
-    "expected_token_counts",
-    "log_conditional",
-    "log_marginal",
-    "log_partition",
-    "log_prob",
-    "log_value",
-    "next_token_log_probs",
-    "token_marginals",
-    "unit_posteriors",
-    "value",
-]
-
 # The semiring of a call that names none.
 DEFAULT: Any = REAL
 

@@ -19,8 +19,6 @@ from pcgcd.circuits.semirings import Semiring, Value
 if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
 
-__all__ = ["downward", "upward"]
-
 
 def _input_value(
     layer: InputLayer, evidence: Evidence, semiring: Semiring[Value], total: Callable[[], Value]

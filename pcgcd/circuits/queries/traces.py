@@ -18,14 +18,7 @@ from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.circuits.circuit import Circuit
 
-__all__ = ["BestPath", "best_path", "sample"]
-
 _CHUNK = 1 << 24
-
-
-class _Trace(NamedTuple):
-    tokens: Tensor  # (rows, n)
-    units: Tensor  # (rows, n)
 
 
 def _walk(
@@ -35,8 +28,8 @@ def _walk(
     rows: Tensor,
     semiring: Semiring[Value],
     choose: Choose[Value],
-) -> _Trace:
-    """One walk from the root for each entry of ``rows`` (a row of the evidence).
+) -> tuple[Tensor, Tensor]:
+    """The tokens and units (rows, n) of a walk for each entry of ``rows`` (of the evidence).
 
     ``choose`` picks an index along the last axis of an array of weights: at an inner layer one of
     its terms (see :meth:`Layer.trace`), at an input a missing token.
@@ -74,7 +67,7 @@ def _walk(
             for child, child_unit in zip(layer.children, chosen):
                 here = child_unit >= 0
                 taken.setdefault(child, torch.full_like(rows, -1))[part[here]] = child_unit[here]
-    return _Trace(tokens, units)
+    return tokens, units
 
 
 def _chunks(walks: Tensor, units: Tensor, width: int) -> list[tuple[Tensor, Tensor]]:
@@ -109,11 +102,11 @@ def sample(
                 raise no_mass(circuit)
             raise ImpossibleEvidenceError("the evidence has probability zero: nothing to sample")
         rows = torch.arange(known.batch_size, device=circuit.device).repeat_interleave(num_samples)
-        trace = _walk(
+        tokens, _ = _walk(
             circuit, values, known, rows, real, lambda w: draw(real.normalised(w), generator)
         )
     shape = (known.batch_size, num_samples, circuit.num_variables)
-    return trace.tokens.reshape(shape if batched else shape[1:])
+    return tokens.reshape(shape if batched else shape[1:])
 
 
 class BestPath(NamedTuple):
@@ -144,5 +137,5 @@ def best_path(circuit: Circuit, evidence: Tensor) -> BestPath:
                 "some row of the evidence has probability zero, so there is no path through it"
             )
         rows = torch.arange(known.batch_size, device=circuit.device)
-        trace = _walk(circuit, values, known, rows, maximum, lambda w: w.argmax(-1))
-    return BestPath(trace.tokens, trace.units, log_weight)
+        tokens, units = _walk(circuit, values, known, rows, maximum, lambda w: w.argmax(-1))
+    return BestPath(tokens, units, log_weight)

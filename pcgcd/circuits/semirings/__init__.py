@@ -13,11 +13,10 @@
 from __future__ import annotations
 
 from pcgcd.circuits.semirings.base import Semiring, Value
-from pcgcd.circuits.semirings.boolean import Boolean
 from pcgcd.circuits.semirings.counting import Counting, Integers
-from pcgcd.circuits.semirings.linear import Linear
 from pcgcd.circuits.semirings.log import Log, Maximum
 from pcgcd.circuits.semirings.real import Real, Scaled
+from pcgcd.circuits.semirings.tensors import Boolean, Linear
 
 __all__ = [
     "BOOLEAN",

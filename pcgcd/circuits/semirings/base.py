@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["Semiring", "Value"]
-
 Value = TypeVar("Value")
 Self = TypeVar("Self", bound="Semiring")  # type: ignore[type-arg]
 

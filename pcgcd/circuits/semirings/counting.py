@@ -13,8 +13,6 @@ from torch import Tensor
 from pcgcd.circuits.semirings.base import Semiring
 from pcgcd.errors import StructuralPropertyError
 
-__all__ = ["Counting", "Integers"]
-
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pcgcd.circuits.semirings.linear import safe_log
 from pcgcd.circuits.semirings.rescue import entry_chunks, lost_entries
-from pcgcd.circuits.semirings.tensors import TensorSemiring, add_up, add_up_at, contract
-
-__all__ = ["Log", "Maximum"]
+from pcgcd.circuits.semirings.tensors import TensorSemiring, add_up, add_up_at, contract, safe_log
 
 _CHUNK = 1 << 24
 

@@ -11,11 +11,8 @@ from torch import Tensor
 
 from pcgcd.basics.numbers import normalised
 from pcgcd.circuits.semirings.base import Semiring
-from pcgcd.circuits.semirings.linear import safe_log
 from pcgcd.circuits.semirings.rescue import entry_chunks, lost_entries
-from pcgcd.circuits.semirings.tensors import add_up, add_up_at, broadcast_concat, contract
-
-__all__ = ["Real", "Scaled"]
+from pcgcd.circuits.semirings.tensors import add_up, add_up_at, broadcast_concat, contract, safe_log
 
 # The exponent given to zero: below every real exponent, and far from overflow when added twice.
 _ZERO_EXPONENT = -(1 << 28)

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from pcgcd.circuits.semirings.tensors import contract
 
-__all__ = ["entry_chunks", "lost_entries"]
-
 _CHUNK = 1 << 22
 
 

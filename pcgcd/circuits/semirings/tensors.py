@@ -1,4 +1,4 @@
-"""The plumbing shared by semirings whose elements are plain tensors."""
+"""Semirings whose elements are plain tensors: ordinary numbers, and truth values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import torch
 from torch import Tensor
 
 from pcgcd.circuits.semirings.base import Semiring
-
-__all__ = ["TensorSemiring", "add_up", "add_up_at", "broadcast_concat", "contract"]
-
 
 # Sums over a vocabulary lose digits in single precision: past this many terms, partial sums are
 # added up in double precision.
@@ -46,6 +43,12 @@ def broadcast_concat(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part.expand(*batch, part.shape[-1]) for part in parts], dim=-1)
 
 
+def safe_log(x: Tensor) -> Tensor:
+    """The logarithm, -inf at zero, with a zero (not undefined) gradient there."""
+    positive = x > 0
+    return x.where(positive, x.new_ones(())).log().where(positive, x.new_tensor(float("-inf")))
+
+
 class TensorSemiring(Semiring[Tensor]):
     """A semiring on plain tensors: everything that only moves elements."""
 
@@ -69,3 +72,58 @@ class TensorSemiring(Semiring[Tensor]):
 
     def swap(self, x: Tensor) -> Tensor:
         return x.transpose(-1, -2)
+
+
+class Linear(TensorSemiring):
+    """Floating-point numbers as they are: for weights and for short sums, not for long products.
+
+    This is what an operator's ``matvec`` uses when no semiring is named.
+    """
+
+    def lift(self, weights: Tensor) -> Tensor:
+        return weights.to(self.dtype)
+
+    def to_log(self, x: Tensor) -> Tensor:
+        return safe_log(x)
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        return x * y
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y
+
+    def sum(self, x: Tensor) -> Tensor:
+        return add_up(x)
+
+    def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
+        return contract(x, weights.to(x.dtype))
+
+    def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
+        return add_up_at(x, index, size)
+
+
+class Boolean(TensorSemiring):
+    """Sums are "or", products are "and"; every positive weight is true."""
+
+    def lift(self, weights: Tensor) -> Tensor:
+        return weights != 0
+
+    def to_log(self, x: Tensor) -> Tensor:
+        return safe_log(x.to(self.dtype))
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        return x & y
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        return x | y
+
+    def sum(self, x: Tensor) -> Tensor:
+        return x.any(-1)
+
+    def matmul(self, x: Tensor, weights: Tensor, positive: bool = False) -> Tensor:
+        # float32 whatever the circuit's type: only whether a count is positive matters.
+        return contract(x.float(), (weights != 0).float()) > 0
+
+    def scatter(self, x: Tensor, index: Tensor, size: int) -> Tensor:
+        counts = torch.zeros((*x.shape[:-1], size), dtype=torch.int32, device=x.device)
+        return counts.index_add(-1, index, x.int()) > 0

@@ -28,8 +28,6 @@ from pcgcd.constraints.grammar.parser import (
 from pcgcd.constraints.grammar.recursion import components, linear_solution, without_own_ends
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "MAX_SIZE", "grammar"]
-
 MAX_SIZE = 500_000
 MAX_ITEMS = 200_000
 MAX_DEPTH = 1000
@@ -98,9 +96,7 @@ class _Unrolling:
         self._between: Expression = EMPTY_STRING
         for group in components(rules.terminals, list(rules.terminals), terminals=True):
             self._add_terminal(group.names[0], group.is_recursive)
-        ignored = [self._terminal_expression(item) for item in rules.ignored]
-        if ignored:
-            self._between = star(union(*ignored))
+        self._between = star(union(*map(self._terminal_expression, rules.ignored)))
 
     def text_of(self, start: str) -> Expression:
         for group in components(self._grammar.rules, [start], terminals=False):
@@ -108,17 +104,13 @@ class _Unrolling:
                 self._add_recursive(group.names)
             else:
                 name = group.names[0]
-                self._rules[name] = self._checked(self._body(name), 0)
+                body = self.expression(self._grammar.rules[name].body, self._rules)
+                self._rules[name] = self._checked(body, 0)
         return self._checked(concatenation(self._between, self._rules[start]), self._max_depth)
-
-    def _body(self, name: str) -> Expression:
-        return self.expression(self._grammar.rules[name].body, self._rules)
 
     def _checked(self, expression: Expression, depth: int) -> Expression:
         if expression.size > MAX_SIZE:
-            advice = "use fewer and smaller repeats"
-            if depth > 0:
-                advice = f"use a max_depth below {depth}"
+            advice = f"use a max_depth below {depth}" if depth else "use fewer and smaller repeats"
             raise AutomatonTooLargeError(
                 f"unrolled to depth {depth}, the grammar needs about {expression.size:.3g} states; "
                 f"the limit is {MAX_SIZE:,}; {advice}"
@@ -155,8 +147,7 @@ class _Unrolling:
         if isinstance(item, Repeated):
             body = self.expression(item.body, rules, in_terminal=in_terminal)
             return repeat(body, item.least, item.most)
-        parts = item.options if isinstance(item, Alternatives) else item.items
-        found = [self.expression(part, rules, in_terminal=in_terminal) for part in parts]
+        found = [self.expression(part, rules, in_terminal=in_terminal) for part in item.parts]
         return union(*found) if isinstance(item, Alternatives) else concatenation(*found)
 
     def _named(self, item: Name, rules: Mapping[str, Expression], in_terminal: bool) -> Expression:
@@ -212,10 +203,8 @@ def _num_items(item: Item) -> int:
     """How many strings, patterns and names an item has."""
     if isinstance(item, Literal | Name):
         return 1
-    if isinstance(item, Repeated):
-        return 1 + _num_items(item.body)
-    parts = item.options if isinstance(item, Alternatives) else item.items
-    return 1 + sum(_num_items(part) for part in parts)
+    parts = (item.body,) if isinstance(item, Repeated) else item.parts
+    return 1 + sum(map(_num_items, parts))
 
 
 def _undefined(item: Name, what: str) -> InvalidParameterError:

@@ -10,8 +10,6 @@ from pcgcd.automata.expressions.utf8 import character_set
 from pcgcd.constraints.regex.regex import regex_expression
 from pcgcd.errors import InvalidParameterError, PcgcdError
 
-__all__ = ["COMMON", "character_range", "pattern", "string"]
-
 _DIGITS = "[0-9]+"
 _EXPONENT = f"(?:[eE][+-]?{_DIGITS})"
 _DECIMAL = rf"(?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS})"
@@ -57,9 +55,7 @@ _CONTROL = {"n": "\n", "f": "\f", "t": "\t", "r": "\r"}
 def pattern(token: str, line: int = 0) -> Expression:
     """The expression of ``/.../`` with flags."""
     body, _, letters = token[1:].rpartition("/")
-    flags = 0
-    for letter in letters:
-        flags |= _FLAGS[letter]
+    flags = sum(_FLAGS[letter] for letter in set(letters))
     if "\n" in body and "x" not in letters:
         raise InvalidParameterError(
             f"the pattern in line {line} of the grammar spans several lines; give it the flag x, "

@@ -11,20 +11,6 @@ from pcgcd.automata.expressions import Expression
 from pcgcd.constraints.grammar.literals import COMMON, character_range, pattern, string
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
-__all__ = [
-    "MAX_LENGTH",
-    "MAX_NESTING",
-    "Alternatives",
-    "Definition",
-    "Grammar",
-    "Item",
-    "Literal",
-    "Name",
-    "Repeated",
-    "Row",
-    "read_grammar",
-]
-
 MAX_LENGTH = 100_000
 MAX_NESTING = 50
 
@@ -72,14 +58,14 @@ class Literal:
 class Row:
     """Items one after the other."""
 
-    items: tuple[Item, ...]
+    parts: tuple[Item, ...]
 
 
 @dataclass(frozen=True)
 class Alternatives:
     """One of the options."""
 
-    options: tuple[Item, ...]
+    parts: tuple[Item, ...]
 
 
 @dataclass(frozen=True)
@@ -117,13 +103,7 @@ class _Token(NamedTuple):
 
 
 def read_grammar(text: str) -> Grammar:
-    """Read a grammar.
-
-    Raises:
-        InvalidParameterError: It is not one.
-        UnsupportedConstraintError: It uses templates, or directives other than %ignore and
-            %import of the common terminals.
-    """
+    """Read a grammar."""
     if not isinstance(text, str):
         raise InvalidParameterError(
             f"a grammar is a text (str), but {type(text).__name__} was given"
@@ -197,16 +177,12 @@ class _Reader:
     def _expect(self, what: str, *kinds: str) -> _Token:
         token = self._take()
         if token.kind not in kinds and (token.kind != "sign" or token.text != what):
-            raise self._unexpected(what, token)
+            shown = "the end of the line" if token.kind == "newline" else repr(token.text[:40])
+            raise InvalidParameterError(
+                f"line {token.line} of the grammar has {shown} where {what} was expected; correct "
+                "it"
+            )
         return token
-
-    @staticmethod
-    def _unexpected(expected: str, found: _Token) -> InvalidParameterError:
-        shown = "the end of the line" if found.kind == "newline" else repr(found.text[:40])
-        return InvalidParameterError(
-            f"line {found.line} of the grammar has {shown} where {expected} was expected; correct "
-            "it"
-        )
 
     # -- statements ---------------------------------------------------------------------------
 
@@ -274,7 +250,9 @@ class _Reader:
                 self._take_if(",")
         else:
             names = [_Token("terminal", name, token.line)]
-        alias = self._take_new_name() if self._take_if("->") else None
+        alias = None
+        if self._take_if("->"):
+            alias = self._expect("the new name of the terminal", "terminal")
         for each in names:
             if module != "common" or each.text not in COMMON:
                 raise UnsupportedConstraintError(
@@ -283,9 +261,6 @@ class _Reader:
                     "definition into the grammar"
                 )
             self._define(alias or each, Literal(pattern(COMMON[each.text])))
-
-    def _take_new_name(self) -> _Token:
-        return self._expect("the new name of the terminal", "terminal")
 
     # -- bodies -------------------------------------------------------------------------------
 
@@ -313,7 +288,9 @@ class _Reader:
         if self._take_if("~"):
             first = self._expect("a number", "number")
             least = self._count(first)
-            most = self._count(self._expect("a number", "number")) if self._dots() else least
+            most = least
+            if self._take_if(".."):
+                most = self._count(self._expect("a number", "number"))
             if most < least:
                 raise InvalidParameterError(
                     f"line {first.line} of the grammar repeats something {least} to {most} times; "
@@ -321,9 +298,6 @@ class _Reader:
                 )
             return Repeated(body, least, most)
         return body
-
-    def _dots(self) -> bool:
-        return self._take_if("..")
 
     @staticmethod
     def _count(token: _Token) -> int:
@@ -342,7 +316,7 @@ class _Reader:
         if token.kind == "regex":
             return Literal(pattern(token.text, token.line))
         if token.kind == "string":
-            if not self._dots():
+            if not self._take_if(".."):
                 return Literal(string(token.text, token.line))
             last = self._expect("a string", "string")
             return Literal(character_range(token.text, last.text, token.line))

@@ -23,8 +23,6 @@ from pcgcd.constraints.grammar.parser import (
     Row,
 )
 
-__all__ = ["Component", "components", "linear_solution", "without_own_ends"]
-
 MAX_LINEAR_RULES = 30
 
 # A sum: what stands beside each rule, and (under None) what stands alone.
@@ -45,20 +43,14 @@ def references(item: Item) -> Iterator[Name]:
     elif isinstance(item, Repeated):
         yield from references(item.body)
     elif not isinstance(item, Literal):
-        for part in item.options if isinstance(item, Alternatives) else item.items:
+        for part in item.parts:
             yield from references(part)
 
 
 def components(
     definitions: Mapping[str, Definition], starts: Iterable[str], *, terminals: bool
 ) -> list[Component]:
-    """The strongly connected components that can be reached, each after those it refers to.
-
-    Args:
-        definitions: The rules, or the terminals.
-        starts: Where to start from.
-        terminals: Whether to follow references to terminals or to rules.
-    """
+    """The strongly connected components that can be reached, each after those it refers to."""
     targets = {
         name: list(
             dict.fromkeys(
@@ -115,7 +107,7 @@ def without_own_ends(name: str, body: Item) -> Item:
     after: list[Item] = []
     plain: list[Item] = []
     for option in _options(body):
-        items = list(option.items) if isinstance(option, Row) else [option]
+        items = list(option.parts) if isinstance(option, Row) else [option]
         own = [isinstance(item, Name) and item.name == name for item in items]
         if own == [True]:
             continue
@@ -127,15 +119,9 @@ def without_own_ends(name: str, body: Item) -> Item:
             before.append(Row(tuple(items[:-1])))
         else:
             plain.append(option)
-    unit = Row(
-        (
-            Repeated(_factored(before), 0, None),
-            _factored(plain),
-            Repeated(_factored(after), 0, None),
-        )
-    )
-    more = Row((_factored(joints), unit))
-    return Row((unit, Repeated(more, 0, None)))
+    head, tail = Repeated(_factored(before), 0, None), Repeated(_factored(after), 0, None)
+    unit = Row((head, _factored(plain), tail))
+    return Row((unit, Repeated(Row((_factored(joints), unit)), 0, None)))
 
 
 def _factored(options: list[Item]) -> Item:
@@ -143,8 +129,8 @@ def _factored(options: list[Item]) -> Item:
     heads: dict[Name, list[Item]] = {}
     result: list[Item] = []
     for option in options:
-        if isinstance(option, Row) and option.items and isinstance(option.items[-1], Name):
-            heads.setdefault(option.items[-1], []).append(Row(option.items[:-1]))
+        if isinstance(option, Row) and option.parts and isinstance(option.parts[-1], Name):
+            heads.setdefault(option.parts[-1], []).append(Row(option.parts[:-1]))
         else:
             result.append(option)
     result += [Row((Alternatives(tuple(rows)), end)) for end, rows in heads.items()]
@@ -154,7 +140,7 @@ def _factored(options: list[Item]) -> Item:
 def _options(body: Item) -> Iterator[Item]:
     """The alternatives of a body, also of those that are in groups of their own."""
     if isinstance(body, Alternatives):
-        for option in body.options:
+        for option in body.parts:
             yield from _options(option)
     elif isinstance(body, Repeated) and (body.least, body.most) == (0, 1):
         yield Row(())
@@ -175,14 +161,8 @@ def linear_solution(
 ) -> dict[str, Expression] | None:
     """The exact languages of rules that mention each other at one end of alternatives only.
 
-    Args:
-        bodies: The rules of a component.
-        expression_of: The expression of an item that mentions none of them.
-        check: Raises if an expression is too large.
-        from_left: Whether the end is the left one.
-
-    Returns:
-        The expressions, or None if the rules are not linear.
+    None if they do not. ``expression_of`` is called with items that mention none of them, and
+    ``check`` raises if an expression is too large.
     """
     if len(bodies) > MAX_LINEAR_RULES:
         return None
@@ -224,7 +204,7 @@ def _linear(
     item: Item, names: set[str], expression_of: Callable[[Item], Expression], from_left: bool
 ) -> _Sum | None:
     """An item as a sum, if it mentions the names at one end only."""
-    if not any(found.name in names for found in references(item)):
+    if isinstance(item, Literal) or not any(found.name in names for found in references(item)):
         return {None: expression_of(item)}
     if isinstance(item, Name):
         return {item.name: EMPTY_STRING}
@@ -234,16 +214,14 @@ def _linear(
         return _linear(Alternatives((Row(()), item.body)), names, expression_of, from_left)
     if isinstance(item, Alternatives):
         total: _Sum = {}
-        for option in item.options:
+        for option in item.parts:
             found = _linear(option, names, expression_of, from_left)
             if found is None:
                 return None
             for key, factor in found.items():
                 total[key] = union(total.get(key, NOTHING), factor)
         return total
-    if isinstance(item, Literal):
-        return {None: expression_of(item)}
-    end, rest = (item.items[0], item.items[1:]) if from_left else (item.items[-1], item.items[:-1])
+    end, rest = (item.parts[0], item.parts[1:]) if from_left else (item.parts[-1], item.parts[:-1])
     if any(found.name in names for part in rest for found in references(part)):
         return None
     inner = _linear(end, names, expression_of, from_left)

@@ -31,8 +31,6 @@ from pcgcd.constraints.json_schema.specs import (
 if TYPE_CHECKING:
     from pcgcd.constraints.json_schema.building import Builder
 
-__all__ = ["array_expression"]
-
 _MAX_DISTINCT = 12
 _MAX_VALUES = 64
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pcgcd.automata.expressions import (
     NOTHING,
@@ -32,13 +33,11 @@ from pcgcd.constraints.json_schema.specs import (
     ArraySpec,
     ConstantSpec,
     NumberSpec,
-    ObjectSpec,
+    Spec,
     StringSpec,
 )
 from pcgcd.constraints.json_schema.strings import any_string, string_expression
 from pcgcd.errors import AutomatonTooLargeError, UnsupportedConstraintError
-
-__all__ = ["Builder", "Style"]
 
 _SMALL = 200
 # How much larger than an automaton the expression may be that it is made of.
@@ -84,10 +83,7 @@ class Builder:
         return bool(self._free)
 
     def value(self, formula: Formula, depth: int) -> Expression:
-        """The texts of all values for which a formula holds.
-
-        Schemas that contain themselves may still go ``depth`` levels deeper.
-        """
+        """The texts of all values for which a formula holds, ``depth`` levels if it recurs."""
         if formula == FALSE or depth < 0:
             return NOTHING
         if formula == TRUE:
@@ -165,7 +161,7 @@ class Builder:
                     options.append(self._without(spec, formula, depth, error))
         return union(*(o for o in options if o != NOTHING)) if options else NOTHING
 
-    def _of(self, spec: object, formula: Formula, depth: int) -> Expression:
+    def _of(self, spec: Spec, formula: Formula, depth: int) -> Expression:
         if isinstance(spec, ConstantSpec):
             names = dict(zip((None, True, False), self.style.constants, strict=True))
             return union(*(literal(names[value]) for value in spec.values))
@@ -175,12 +171,10 @@ class Builder:
             return self.string(spec)
         if isinstance(spec, ArraySpec):
             return array_expression(self, spec, depth)
-        if isinstance(spec, ObjectSpec):
-            return object_expression(self, spec, self.order_of(formula), depth)
-        raise TypeError(spec)
+        return object_expression(self, spec, self.order_of(formula), depth)
 
     def _without(
-        self, spec: object, formula: Formula, depth: int, error: UnsupportedConstraintError
+        self, spec: Any, formula: Formula, depth: int, error: UnsupportedConstraintError
     ) -> Expression:
         """Go on without a specification that cannot be built, or name its place."""
         place = next(iter(_places(formula)), self.reader.document.root).pointer

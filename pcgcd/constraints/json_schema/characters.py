@@ -21,17 +21,6 @@ from pcgcd.automata.expressions.utf8 import (
     intersect_ranges,
 )
 
-__all__ = [
-    "ALL_CHARACTERS",
-    "JSON",
-    "PYTHON",
-    "Notation",
-    "hexadecimal",
-    "numerals",
-    "spell_set",
-    "spell_text",
-]
-
 ALL_CHARACTERS: Ranges = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 
 
@@ -85,14 +74,7 @@ def spell_text(text: str, notation: Notation = JSON) -> Expression:
 def numerals(
     first: int, last: int, base: int, digits: Sequence[Callable[[int, int], Expression]]
 ) -> Expression:
-    """The numbers between two, with a fixed number of digits.
-
-    Args:
-        first: The least number.
-        last: The largest.
-        base: How many values a digit has.
-        digits: For each digit, how it is written if it lies between two values.
-    """
+    """The numbers between two, given how each of their digits between two is written."""
     if (first, last) == (0, base ** len(digits) - 1):
         return concatenation(*(spell(0, base - 1) for spell in digits))
     spell, rest = digits[0], digits[1:]

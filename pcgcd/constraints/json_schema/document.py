@@ -9,8 +9,6 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
-__all__ = ["Document", "Place"]
-
 _DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples", "example"})
 _MAX_NESTING = 200
 _MAX_VALUES = 300_000

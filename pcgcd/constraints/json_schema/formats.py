@@ -8,8 +8,6 @@ so that the whole stays under 253), and a ``regex`` is one of a plain sub-langua
 
 from __future__ import annotations
 
-__all__ = ["EXACT", "FORMATS"]
-
 _DAY = r"(?:0[1-9]|1[0-9]|2[0-8])"
 _YEAR = r"[0-9]{4}"
 _LEAP = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"

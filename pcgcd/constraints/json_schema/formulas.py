@@ -8,72 +8,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from pcgcd.constraints.json_schema.document import Place
 
-__all__ = [
-    "FALSE",
-    "TRUE",
-    "Among",
-    "Both",
-    "Either",
-    "Formula",
-    "Holds",
-    "among",
-    "both",
-    "either",
-    "holds",
-    "json_key",
-    "negation",
-]
-
-
-class Formula:
-    """A condition on a JSON value."""
-
-    __slots__ = ()
-
 
 @dataclass(frozen=True)
-class Holds(Formula):
+class Holds:
     """A sub-schema accepts the value, or (not ``positive``) rejects it."""
 
     place: Place
     positive: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class Among(Formula):
-    """The value is, or is not, one of some JSON values."""
+@dataclass(frozen=True)
+class Among:
+    """The value is, or is not, one of some JSON values, which are compared by their keys."""
 
-    values: tuple[Any, ...]
+    values: tuple[Any, ...] = field(compare=False)
     positive: bool
     keys: tuple[Any, ...]
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Among) and self.positive == other.positive and self.keys == other.keys
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.positive, self.keys))
-
 
 @dataclass(frozen=True)
-class Both(Formula):
+class Both:
     """All of the parts hold."""
 
     parts: tuple[Formula, ...]
 
 
 @dataclass(frozen=True)
-class Either(Formula):
+class Either:
     """One of the parts holds."""
 
     parts: tuple[Formula, ...]
 
+
+Formula: TypeAlias = "Holds | Among | Both | Either"
 
 TRUE: Formula = Both(())
 FALSE: Formula = Either(())
@@ -123,10 +95,8 @@ def negation(formula: Formula) -> Formula:
     if isinstance(formula, Among):
         return Among(formula.values, not formula.positive, formula.keys)
     if isinstance(formula, Both):
-        return either(negation(part) for part in formula.parts)
-    if isinstance(formula, Either):
-        return both(negation(part) for part in formula.parts)
-    raise TypeError(formula)
+        return either(map(negation, formula.parts))
+    return both(map(negation, formula.parts))
 
 
 def json_key(value: Any) -> Any:

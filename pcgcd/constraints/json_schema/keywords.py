@@ -23,8 +23,6 @@ from pcgcd.constraints.json_schema.specs import (
 )
 from pcgcd.errors import UnsupportedConstraintError
 
-__all__ = ["OWN_KEYWORDS", "Options", "absent", "names_at", "own_options"]
-
 Options = list[Any]
 
 _LEAST = {"minLength": StringSpec, "minItems": ArraySpec, "minProperties": ObjectSpec}
@@ -119,7 +117,7 @@ def _format(place: Place, positive: bool) -> Options:
         return _trivial(StringSpec, positive)
     if not positive and name not in EXACT:
         raise place.unsupported("format", f"only a part of {name!r} is known, so not its opposite")
-    return [StringSpec(formats=((name, positive),))]
+    return [StringSpec(patterns=((FORMATS[name], positive),))]
 
 
 # -- numbers ------------------------------------------------------------------------------------

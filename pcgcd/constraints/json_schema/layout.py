@@ -18,8 +18,6 @@ from pcgcd.automata.expressions import (
 )
 from pcgcd.basics.choices import check_one_of
 
-__all__ = ["Layout", "in_order", "listing", "make_layout"]
-
 
 @dataclass(frozen=True)
 class Layout:

@@ -30,8 +30,6 @@ from pcgcd.constraints.json_schema.characters import numerals
 from pcgcd.constraints.json_schema.specs import Bound, NumberSpec
 from pcgcd.errors import UnsupportedConstraintError
 
-__all__ = ["ANY_NUMBER", "integers", "multiples", "number_expression"]
-
 
 def _digit(first: int, last: int) -> Expression:
     return byte_range(0x30 + first, 0x30 + last)
@@ -266,14 +264,8 @@ def _exponents(low: int, high: int) -> Expression:
 
 
 # Not whole after it was read as a float: few digits, and one of them not zero.
-_BROKEN = (
-    _SIGN
-    + (_WHOLE & repeat(_DIGIT, 1, 9))
-    + literal(".")
-    + repeat(literal("0"), 0, 5)
-    + _digit(1, 9)
-    + star(_DIGIT)
-)
+_FEW = _WHOLE & repeat(_DIGIT, 1, 9)
+_BROKEN = _SIGN + _FEW + literal(".") + repeat(literal("0"), 0, 5) + _digit(1, 9) + star(_DIGIT)
 
 
 # -- multiples ----------------------------------------------------------------------------------

@@ -32,8 +32,6 @@ from pcgcd.errors import UnsupportedConstraintError
 if TYPE_CHECKING:
     from pcgcd.constraints.json_schema.building import Builder
 
-__all__ = ["Group", "Parts", "object_expression", "object_parts"]
-
 _MAX_PATTERNS = 6
 _MAX_ANY_ORDER = 10
 _MAX_CHOICES = 256

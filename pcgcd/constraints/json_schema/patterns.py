@@ -10,15 +10,10 @@ from pcgcd.constraints.regex.ecma_syntax import parse_ecma
 from pcgcd.constraints.regex.lowering import lower
 from pcgcd.constraints.regex.tree import Assertion, Characters, Choice, Look, Node, Sequence, found
 
-__all__ = ["finds", "not_found", "searched"]
-
 
 @lru_cache(maxsize=4096)
 def searched(source: str, wide: bool = False, notation: Notation = JSON) -> Expression:
-    """The strings, without quotes, in which a pattern is found somewhere.
-
-    ``wide`` takes the larger reading of classes on which ECMA-262 and Python disagree.
-    """
+    """The strings, without quotes, in which a pattern is found, in one of its two readings."""
     return lower(found(parse_ecma(source, wide)), partial(spell_set, notation=notation))
 
 

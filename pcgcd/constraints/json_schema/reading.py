@@ -46,8 +46,6 @@ from pcgcd.constraints.json_schema.specs import (
 )
 from pcgcd.errors import PcgcdError, UnsupportedConstraintError
 
-__all__ = ["Reader"]
-
 _MAX_DEPTH = 60
 _MAX_OPTIONS = 1_000
 # Up to this draft, what stands beside "$ref" says nothing.
@@ -177,9 +175,7 @@ class Reader:
             for part in parts:
                 result = self._meet(result, part, formula)
             return result
-        if isinstance(formula, Holds):
-            return self._schema(formula, kind)
-        raise TypeError(formula)
+        return self._schema(formula, kind)
 
     def _meet(self, first: Iterable[Any], second: Iterable[Any], formula: Formula) -> Options:
         first, second = list(first), list(second)

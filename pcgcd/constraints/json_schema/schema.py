@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -18,8 +19,6 @@ from pcgcd.constraints.json_schema.layout import make_layout
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
-__all__ = ["Limits", "json_schema", "largest", "parsed"]
-
 
 class Limits(NamedTuple):
     """What was asked for; None: as much as leaves the automaton small."""
@@ -29,21 +28,9 @@ class Limits(NamedTuple):
     max_length: int | None = None
 
 
-class _Rung(NamedTuple):
-    max_depth: int
-    free_depth: int
-    max_length: int
-    escapes: bool
-
-
 # First how far characters are counted, by how many must be; then what is tried if that is too much.
 _LENGTHS = ((4096, True), (1024, True), (512, True), (256, True), (256, False), (64, False))
-_RUNGS = (
-    _Rung(6, 1, 64, False),
-    _Rung(4, 1, 32, False),
-    _Rung(3, 0, 32, False),
-    _Rung(2, 0, 16, False),
-)
+_RUNGS = ((6, 1, 64), (4, 1, 32), (3, 0, 32), (2, 0, 16))
 _ENOUGH, _MOST = 100_000, 200_000
 # How many states there may be if free values are nested so many levels deeper.
 _DEEPER = {4: 8_000, 3: 8_000, 2: 20_000, 1: 20_000}
@@ -151,55 +138,43 @@ def largest(
         except AutomatonTooLargeError as error:
             failure = error
             continue
-        if deepen and limits.free_depth is None and builder.has_free_values:
-            return _deeper(reader, candidate, built, build)
+        # Each level of free values at most doubles the automaton.
+        levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
+        if levels and deepen and limits.free_depth is None and builder.has_free_values:
+            deeper = replace(candidate, free_depth=candidate.free_depth + levels)
+            with suppress(AutomatonTooLargeError):
+                return build(Builder(reader, deeper))
         return built
     raise failure
 
 
-def _deeper(
-    reader: Reader, style: Style, built: Expression, build: Callable[[Builder], Expression]
-) -> Expression:
-    """With free values as deep as leaves the automaton small: each level at most doubles it."""
-    levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
-    if not levels:
-        return built
-    try:
-        return build(Builder(reader, replace(style, free_depth=style.free_depth + levels)))
-    except AutomatonTooLargeError:
-        return built
-
-
 def _styles(document: Document, style: Style, limits: Limits) -> Iterator[Style]:
     """The limits to try, the widest first; such as would change nothing are left out."""
+    longest, escapes = _longest(document.lengths)
     before: Any = None
-    for rung in (_first(document.lengths), *_RUNGS):
-        depths = (
-            rung.max_depth if limits.max_depth is None else limits.max_depth,
-            rung.free_depth if limits.free_depth is None else limits.free_depth,
-        )
-        longest = rung.max_length if limits.max_length is None else limits.max_length
-        effect = (depths, [min(length, longest) for length in document.lengths])
-        if effect == before:
-            continue
+    for rung in ((6, 2, longest), *_RUNGS):
+        wanted = (own if asked is None else asked for own, asked in zip(rung, limits))
+        max_depth, free_depth, max_length = wanted
+        effect = (max_depth, free_depth, [min(length, max_length) for length in document.lengths])
+        if effect != before:
+            yield replace(
+                style,
+                max_depth=max_depth,
+                free_depth=free_depth,
+                max_length=max_length,
+                escapes=escapes and before is None,
+                max_states=_MOST if rung is _RUNGS[-1] else _ENOUGH,
+            )
         before = effect
-        yield replace(
-            style,
-            max_depth=depths[0],
-            free_depth=depths[1],
-            max_length=longest,
-            escapes=rung.escapes,
-            max_states=_MOST if rung is _RUNGS[-1] else _ENOUGH,
-        )
 
 
-def _first(lengths: list[int]) -> _Rung:
-    """The widest limits for which the counted characters alone need not too many states."""
+def _longest(lengths: list[int]) -> tuple[int, bool]:
+    """How far the counted characters alone need not too many states, and whether with escapes."""
     for longest, escapes in _LENGTHS:
         cost, most = _STATES[escapes]
         if cost * sum(min(length, longest) for length in lengths) <= most:
             break
-    return _Rung(6, 2, longest, escapes)
+    return longest, escapes
 
 
 def parsed(schema: Any) -> Any:

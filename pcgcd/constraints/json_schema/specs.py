@@ -17,24 +17,6 @@ from pcgcd.constraints.json_schema.document import Place
 from pcgcd.constraints.json_schema.formulas import TRUE, Formula, both, json_key
 from pcgcd.constraints.json_schema.patterns import finds
 
-__all__ = [
-    "KINDS",
-    "TOP",
-    "ArraySpec",
-    "Bound",
-    "ConstantSpec",
-    "Contains",
-    "NumberSpec",
-    "ObjectSpec",
-    "Rule",
-    "Seen",
-    "Spec",
-    "StringSpec",
-    "Witness",
-    "kind_of",
-    "meet_all",
-]
-
 KINDS = ("null", "boolean", "number", "string", "array", "object")
 T = TypeVar("T")
 
@@ -152,7 +134,6 @@ class StringSpec:
     values: tuple[str, ...] | None = None  # the only ones allowed
     excluded: frozenset[str] = frozenset()
     patterns: tuple[tuple[str, bool], ...] = ()  # each with whether it must or must not be found
-    formats: tuple[tuple[str, bool], ...] = ()
 
     def meet(self, other: StringSpec) -> StringSpec | None:
         """Both."""
@@ -162,20 +143,18 @@ class StringSpec:
             _limit(self.values, other.values, _common),
             self.excluded | other.excluded,
             _join(self.patterns, other.patterns),
-            _join(self.formats, other.formats),
         )
         if spec.most is not None and spec.most < spec.least:
             return None
-        for conditions in (spec.patterns, spec.formats):
-            if any((name, not positive) in conditions for name, positive in conditions):
-                return None
+        if any((source, not positive) in spec.patterns for source, positive in spec.patterns):
+            return None
         if spec.values is not None:
             spec = replace(spec, values=tuple(v for v in spec.values if spec.admits(v)))
             return spec if spec.values else None
         return spec
 
     def admits(self, text: str) -> bool:
-        """Whether a text satisfies everything but ``values`` and ``formats``."""
+        """Whether a text satisfies everything but ``values``."""
         return (
             self.least <= len(text)
             and (self.most is None or len(text) <= self.most)

@@ -22,12 +22,9 @@ from pcgcd.constraints.json_schema.characters import (
     spell_set,
     spell_text,
 )
-from pcgcd.constraints.json_schema.formats import FORMATS
-from pcgcd.constraints.json_schema.patterns import finds, not_found, searched
+from pcgcd.constraints.json_schema.patterns import not_found, searched
 from pcgcd.constraints.json_schema.specs import StringSpec
 from pcgcd.errors import UnsupportedConstraintError
-
-__all__ = ["any_string", "string_expression", "string_literal"]
 
 _MAX_LEAST = 5_000
 # Up to this length, characters may be spelled in all ways even if states are scarce.
@@ -84,8 +81,7 @@ def string_expression(
     if ``escapes`` says so.
     """
     if spec.values is not None:
-        kept = (text for text in spec.values if _has_formats(spec, text))
-        return union(*(string_literal(text, notations) for text in kept))
+        return union(*(string_literal(text, notations) for text in spec.values))
     return union(*(_quoted(_body(spec, max_length, escapes, n), n) for n in notations))
 
 
@@ -97,10 +93,9 @@ def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) 
             f"a string of at least {spec.least:,} characters is longer than the {_MAX_LEAST:,} "
             f"that can be counted"
         )
-    formats = ((FORMATS[name], positive) for name, positive in spec.formats)
     parts = [
         searched(source, False, notation) if positive else not_found(source, notation)
-        for source, positive in (*spec.patterns, *formats)
+        for source, positive in spec.patterns
     ]
     if spec.excluded:
         parts.append(~union(*(spell_text(text, notation) for text in sorted(spec.excluded))))
@@ -108,12 +103,6 @@ def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) 
     rich = escapes or not counted or max(spec.least, most or 0) <= _SHORT
     plain = spell_set(ALL_CHARACTERS, notation) if parts else _any_character(notation)
     character = plain if rich else _raw_character(notation)
-    if counted or not (spec.patterns or spec.formats):
+    if counted or not spec.patterns:
         parts.insert(0, repeat(character, spec.least, most))
     return intersection(*parts)
-
-
-def _has_formats(spec: StringSpec, text: str) -> bool:
-    return all(
-        finds(FORMATS[name], text, wide=not positive) == positive for name, positive in spec.formats
-    )

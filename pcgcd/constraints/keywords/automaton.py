@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.byte_edges import byte_automaton
 from pcgcd.automata.expressions.utf8 import (
-    EVERYTHING,
+    MAX_CODE_POINT,
     Branch,
     Ranges,
     intersect_ranges,
@@ -27,10 +28,13 @@ from pcgcd.constraints.keywords.letters import LETTERS, is_letter
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError
 
-__all__ = ["KeywordBuilder", "Requirement"]
-
-_OTHERS = subtract_ranges(EVERYTHING, LETTERS)
-_PRINTABLE: Ranges = ((0x20, 0x7E),)
+_ASCII_LETTERS = sum(1 << byte for byte in range(128) if is_letter(chr(byte)))
+_ALL_ASCII = (1 << 128) - 1
+_PRINTABLE = sum(1 << byte for byte in range(0x20, 0x7F))
+_BEYOND: Ranges = ((0x80, MAX_CODE_POINT),)
+_LETTERS_BEYOND = intersect_ranges(LETTERS, _BEYOND)
+_OTHERS_BEYOND = subtract_ranges(_BEYOND, LETTERS)
+_lead_bytes, _later_bytes = lru_cache(lead_bytes), lru_cache(later_bytes)
 
 
 class Requirement(NamedTuple):
@@ -54,7 +58,7 @@ class _Place(NamedTuple):
     ended: bool  # whether the text may end here
 
 
-# Where the rest of a character leads: so many bytes, with these values.
+# Where the rest of a character leads, how many bytes it has, and their values.
 _Way: TypeAlias = tuple[int, int, Ranges]
 
 
@@ -74,6 +78,7 @@ class KeywordBuilder:
     waiting: list[_Place] = field(default_factory=list, init=False)
     accepting: list[int] = field(default_factory=list, init=False)
     edges: list[tuple[int, int, int]] = field(default_factory=list, init=False)
+    leads: dict[tuple[object, ...], list[tuple[int, int]]] = field(default_factory=dict, init=False)
     relevant: dict[tuple[tuple[int, ...], int], int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -141,13 +146,10 @@ class KeywordBuilder:
         ended = False
         if self.ends_with is None or (last is not None and last in self.ends_with):
             seen = self._after(counts, progress, kept)
-            ended = seen is not None and self._satisfied(*seen)
+            if seen is not None and seen[1] == len(self.order):
+                met = zip(seen[0], self.requirements)
+                ended = all(count >= wanted.least for count, wanted in met)
         return _Place(counts, progress, kept, ended)
-
-    def _satisfied(self, counts: tuple[int, ...], progress: int) -> bool:
-        return progress == len(self.order) and all(
-            count >= wanted.least for count, wanted in zip(counts, self.requirements)
-        )
 
     def _step(self, place: _Place, character: str, letter: bool, nodes: set[int]) -> int | None:
         """The state after a character that leads to the given nodes; "" stands for any other."""
@@ -169,56 +171,69 @@ class KeywordBuilder:
             for key, child in self.trie.children[node].items():
                 for character in self.variants[key]:
                     moves.setdefault(character, set()).add(child)
-        special = normalise_ranges((ord(character), ord(character)) for character in moves)
-        steps = [
-            (self._step(place, "", True, set()), subtract_ranges(LETTERS, special)),
-            (self._step(place, "", False, set()), subtract_ranges(_OTHERS, special)),
-        ]
+        letter = self._step(place, "", True, set())
+        other = self._step(place, "", False, set())
+        beyond: list[tuple[int, int | None]] = []
+        masks: dict[int | None, int] = {}
+        special = 0
         for character, nodes in moves.items():
             target = self._step(place, character, is_letter(character), nodes)
-            steps.append((target, ((ord(character), ord(character)),)))
-        characters: dict[int, list[tuple[int, int]]] = {}
-        for reached, ranges in steps:
-            if reached is not None:
-                characters.setdefault(reached, []).extend(ranges)
-        allowed = _PRINTABLE if self.ascii_only else EVERYTHING
-        self._read(
-            self.places[place],
-            (
-                (target, branch)
-                for target, ranges in characters.items()
-                for branch in lead_bytes(intersect_ranges(normalise_ranges(ranges), allowed))
-            ),
-        )
+            if ord(character) < 128:
+                special |= 1 << ord(character)
+                masks[target] = masks.get(target, 0) | 1 << ord(character)
+            else:
+                beyond.append((ord(character), target))
+        for target, mask in ((letter, _ASCII_LETTERS), (other, _ALL_ASCII & ~_ASCII_LETTERS)):
+            masks[target] = masks.get(target, 0) | mask & ~special
+        allowed = _PRINTABLE if self.ascii_only else _ALL_ASCII
+        edges = [(target, mask & allowed) for target, mask in masks.items()]
+        if not self.ascii_only:
+            edges += self._leads(letter, other, tuple(sorted(beyond)))
+        source = self.places[place]
+        self.edges += [(source, to, mask) for to, mask in edges if to is not None and mask]
 
-    def _read(self, source: int, branches: Iterable[tuple[int, Branch]]) -> None:
-        """Add the edges from a state by which characters, or the rest of them, are read."""
-        ways: dict[int, tuple[_Way, ...]] = {}
-        masks: dict[tuple[_Way, ...], int] = {}
+    def _leads(
+        self, letter: int | None, other: int | None, special: tuple[tuple[int, int | None], ...]
+    ) -> list[tuple[int, int]]:
+        """The edges by which characters beyond ASCII are read; special ones lead elsewhere."""
+        key = (letter, other, special)
+        if key not in self.leads:
+            without = normalise_ranges((code, code) for code, _ in special)
+            targets: dict[int | None, list[tuple[int, int]]] = {}
+            for target, ranges in ((letter, _LETTERS_BEYOND), (other, _OTHERS_BEYOND)):
+                targets.setdefault(target, []).extend(subtract_ranges(ranges, without))
+            for code, target in special:
+                targets.setdefault(target, []).append((code, code))
+            self.leads[key] = self._read(
+                (target, branch)
+                for target, ranges in targets.items()
+                if target is not None
+                for branch in _lead_bytes(normalise_ranges(ranges))
+            )
+        return self.leads[key]
+
+    def _read(self, branches: Iterable[tuple[int, Branch]]) -> list[tuple[int, int]]:
+        """The edges (target, bytes) by which characters, or the rest of them, are read."""
+        masks: dict[tuple[_Way, ...], int] = {}  # disjoint
         for target, (mask, more, rest) in branches:
-            for byte in range(mask.bit_length()):
-                if mask >> byte & 1:
-                    ways[byte] = (*ways.get(byte, ()), (target, more, rest))
-        for byte, found in ways.items():
-            masks[found] = masks.get(found, 0) | 1 << byte
-        for found, mask in masks.items():
-            self.edges.append((source, self._partial(found), mask))
+            way = (target, more, rest)
+            for ways, own in list(masks.items()):
+                if common := own & mask:
+                    longer = (*ways, way)
+                    masks[ways], masks[longer] = own & ~common, common
+                    mask &= ~common
+            if mask:
+                masks[(way,)] = mask
+        return [(self._partial(ways), mask) for ways, mask in masks.items() if mask]
 
     def _partial(self, ways: tuple[_Way, ...]) -> int:
         """The state after some bytes of a character, or after all of them."""
-        target, more, _ = ways[0]
-        if not more:
-            return target
+        if not ways[0][1]:
+            return ways[0][0]
         if ways not in self.partials:
             self.partials[ways] = state = self._fresh()
-            self._read(
-                state,
-                (
-                    (target, found)
-                    for target, more, rest in ways
-                    for found in later_bytes(rest, more)
-                ),
-            )
+            branches = ((way[0], branch) for way in ways for branch in _later_bytes(way[2], way[1]))
+            self.edges += [(state, target, mask) for target, mask in self._read(branches)]
         return self.partials[ways]
 
     # -- states -------------------------------------------------------------------------------
@@ -235,8 +250,7 @@ class KeywordBuilder:
 
     def _number(self, place: _Place) -> int:
         if place not in self.places:
-            number = self._fresh()
-            self.places[place] = number
+            self.places[place] = number = self._fresh()
             self.waiting.append(place)
             if place.ended:
                 self.accepting.append(number)

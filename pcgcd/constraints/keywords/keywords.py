@@ -7,15 +7,14 @@ from itertools import chain
 from math import prod
 from typing import Literal
 
+from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
+from pcgcd.basics.packages import package
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.checks import at_most, literal_text
+from pcgcd.constraints.checks import at_most, is_range, literal_text
 from pcgcd.constraints.keywords.automaton import KeywordBuilder, Requirement
-from pcgcd.constraints.keywords.inflection import inflections
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
-
-__all__ = ["keywords"]
 
 _MAX_ENDS = 1000
 Case = Literal["any", "capitalised", "exact"]
@@ -68,9 +67,9 @@ def keywords(
     """
     forms = _forms(concepts, inflect)
     banned = _words("ban", bans)
-    _check_choice("case", case, ("any", "capitalised", "exact"))
-    _check_choice("order", order, ("any", "given"))
-    _check_choice("alphabet", alphabet, ("unicode", "ascii"))
+    check_one_of("case", case, "any", "capitalised", "exact")
+    check_one_of("order", order, "any", "given")
+    check_one_of("alphabet", alphabet, "unicode", "ascii")
     if ends_with is not None:
         literal_text(ends_with, "ends_with")
         if not 1 <= len(ends_with) <= _MAX_ENDS:
@@ -148,6 +147,24 @@ def _forms(
     return forms
 
 
+def inflections(word: str) -> tuple[str, ...]:
+    """The word, then its other forms (plural, tenses, comparison) in alphabetical order.
+
+    Needs the package lemminflect. Of several words ("ice cream") the last one is inflected. A word
+    that lemminflect does not know has no other forms.
+    """
+    library = package(
+        "lemminflect",
+        "inflecting words",
+        "give the forms yourself as a mapping from each concept to its forms, or pass "
+        "inflect=False",
+    )
+    *before, last = word.split(" ")
+    found = library.getAllInflections(last)
+    forms = {" ".join([*before, form]) for tagged in found.values() for form in tagged}
+    return (word, *sorted(forms - {word}))
+
+
 def _words(what: str, words: Iterable[str]) -> tuple[str, ...]:
     if isinstance(words, str):
         words = (words,)
@@ -162,8 +179,7 @@ def _words(what: str, words: Iterable[str]) -> tuple[str, ...]:
                 f"a {what} must be a word or words without spaces around them, but {word!r} was "
                 f"given"
             )
-        if any(0xD800 <= ord(character) <= 0xDFFF for character in word):
-            raise InvalidParameterError(f"the {what} {word!r} has a character that is not in UTF-8")
+        literal_text(word, f"a {what}")
     return result
 
 
@@ -181,24 +197,13 @@ def _requirements(
                 f"counts names {name!r}, which is not a concept; the concepts are {list(forms)}"
             )
         pair = (given, given) if isinstance(given, int) else given
-        least, most = pair if isinstance(pair, tuple | list) and len(pair) == 2 else (-1, None)
-        if (
-            not isinstance(least, int)
-            or not isinstance(most, int | None)
-            or least < 0
-            or (most is not None and most < least)
-        ):
+        if not is_range(pair):
             raise InvalidParameterError(
                 f"the count of {name!r} must be a number, or (least, most) with 0 <= least <= "
                 f"most, but it is {given!r}"
             )
-        result[name] = Requirement(least, most)
+        result[name] = Requirement(*pair)
     return result
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InvalidParameterError(f"{name} must be one of {allowed}, but it is {value!r}")
 
 
 def _check_bans(
@@ -220,16 +225,11 @@ def _check_bans(
 def _spellings(word: str, case: Case) -> list[str]:
     """How a word stands in the trie."""
     if case == "any":
-        return ["".join(_folded(character) for character in word)]
+        return ["".join(low if len(low := each.lower()) == 1 else each for each in word)]
     first = word[0].upper()
     if case == "capitalised" and len(first) == 1 and first != word[0]:
         return [word, first + word[1:]]
     return [word]
-
-
-def _folded(character: str) -> str:
-    lower = character.lower()
-    return lower if len(lower) == 1 else character
 
 
 def _variants(character: str, case: Case) -> tuple[str, ...]:

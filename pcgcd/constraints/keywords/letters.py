@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pcgcd.automata.expressions.utf8 import Ranges
 
-__all__ = ["LETTERS", "is_letter"]
-
 LETTERS: Ranges = (
     (0x41, 0x5A),
     (0x61, 0x7A),

@@ -9,8 +9,9 @@ character. :func:`obeyed` keeps the marked texts in which the assertions hold, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, reduce
+from operator import or_
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,8 +36,6 @@ from pcgcd.constraints.regex.tree import (
     assertions_of,
 )
 from pcgcd.constraints.regex.unicode_classes import category
-
-__all__ = ["Spelling", "mark", "marked", "obeyed", "settle"]
 
 # How one character of a set is written in bytes.
 Spelling: TypeAlias = Callable[[Ranges], Expression]
@@ -132,10 +131,9 @@ class _Settling:
         self._shapes: dict[int, _Shape] = {}
 
     def shape(self, node: Node) -> _Shape:
-        known = self._shapes.get(id(node))
-        if known is None:
-            known = self._shapes[id(node)] = self._new_shape(node)
-        return known
+        if id(node) not in self._shapes:
+            self._shapes[id(node)] = self._new_shape(node)
+        return self._shapes[id(node)]
 
     def _new_shape(self, node: Node) -> _Shape:
         if isinstance(node, Assertion | Look):
@@ -151,14 +149,14 @@ class _Settling:
             return _Shape(nullable or node.least == 0, first, last)
         if isinstance(node, Choice):
             shapes = [self.shape(option) for option in node.options]
-            first = last = 0
-            for shape in shapes:
-                first |= shape.first
-                last |= shape.last
+            first = reduce(or_, (shape.first for shape in shapes), 0)
+            last = reduce(or_, (shape.last for shape in shapes), 0)
             return _Shape(any(shape.nullable for shape in shapes), first, last)
         shapes = [self.shape(part) for part in node.parts]
         nullable = all(shape.nullable for shape in shapes)
-        return _Shape(nullable, _leading(shapes), _trailing(shapes))
+        first = _leading((shape.nullable, shape.first) for shape in shapes)
+        last = _leading((shape.nullable, shape.last) for shape in reversed(shapes))
+        return _Shape(nullable, first, last)
 
     def settle(self, node: Node, before: int, after: int) -> Node:
         if isinstance(node, Characters):
@@ -204,17 +202,13 @@ def _seen_from_before(first: int) -> int:
     return first | FINAL_NEWLINE if first & NEWLINE else first
 
 
-def _leading(shapes: list[_Shape]) -> int:
-    bits = 0
-    for shape in shapes:
-        bits |= shape.first
-        if not shape.nullable:
+def _leading(parts: Iterable[tuple[bool, int]]) -> int:
+    result = 0
+    for nullable, bits in parts:
+        result |= bits
+        if not nullable:
             break
-    return bits
-
-
-def _trailing(shapes: list[_Shape]) -> int:
-    return _leading([_Shape(shape.nullable, shape.last, 0) for shape in reversed(shapes)])
+    return result
 
 
 # -- assertions that the text decides -----------------------------------------------------------
@@ -237,11 +231,7 @@ def marked(spelling: Spelling, kinds: set[str]) -> Spelling:
 
 
 def obeyed(marked_texts: Expression, kinds: set[str]) -> Expression:
-    """The texts in which every assertion holds where it is marked, without the marks.
-
-    Raises:
-        AutomatonTooLargeError: Repeats make the automaton too large; it is built at once.
-    """
+    """The texts in which every assertion holds where it is marked, without the marks."""
     checked = intersection(marked_texts, _lawful(frozenset(kinds)))
     graph = Graph.of(compile_expression(checked, deterministic=False))
     members = unpack(graph.sets, graph.num_classes)[:, graph.token_class]  # (labels, 256)

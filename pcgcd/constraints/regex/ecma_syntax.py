@@ -23,8 +23,6 @@ from pcgcd.constraints.regex.tree import Assertion, Look, Node, assertions_of, f
 from pcgcd.constraints.regex.unicode_classes import category, general_category
 from pcgcd.errors import UnsupportedConstraintError
 
-__all__ = ["parse_ecma"]
-
 _MAX_LENGTH = 20_000
 _MAX_COUNT = 10_000
 _SPACE = normalise_ranges(
@@ -56,11 +54,7 @@ _CODE = re.compile(
 
 @lru_cache(maxsize=1024)
 def parse_ecma(pattern: str, wide: bool = False) -> Node:
-    """The tree of a pattern.
-
-    Args:
-        pattern: In the syntax of ECMA-262.
-        wide: Whether to take the wide reading.
+    """The tree of a pattern in its narrow or wide reading.
 
     Raises:
         UnsupportedConstraintError: On bad syntax, and on what is not regular (back-references) or

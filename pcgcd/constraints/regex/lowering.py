@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby
 
 from pcgcd.automata.expressions import (
     EMPTY_STRING,
     ByteSet,
     Expression,
-    Literal,
     complement,
     concatenation,
     intersection,
@@ -34,8 +32,6 @@ from pcgcd.constraints.regex.tree import (
 )
 from pcgcd.errors import UnsupportedConstraintError
 
-__all__ = ["lower"]
-
 
 def _utf8(ranges: Ranges) -> Expression:
     first, last = ranges[0] if len(ranges) == 1 else (0, -1)
@@ -45,11 +41,7 @@ def _utf8(ranges: Ranges) -> Expression:
 
 
 def lower(tree: Node, spelling: Spelling = _utf8) -> Expression:
-    """The texts that a tree matches as a whole.
-
-    Args:
-        tree: The tree. What it repeats more than once has no look-aheads.
-        spelling: How characters are written in bytes.
+    """The texts that a tree matches as a whole; what it repeats has no look-aheads.
 
     Raises:
         UnsupportedConstraintError: In a look-ahead, an anchor depends on the text.
@@ -71,21 +63,13 @@ def lower(tree: Node, spelling: Spelling = _utf8) -> Expression:
     return obeyed(lowering.before(EMPTY_STRING, tree), kinds)
 
 
+@dataclass(frozen=True)
 class _Lowering:
-    """A walk through a tree.
+    """A walk through a tree; the marks may stand anywhere in the text that a look-ahead sees."""
 
-    Args:
-        spelling: How characters are written.
-        has_looks: Whether there are look-aheads.
-        marks: The marks that may stand anywhere in the rest of the text that a look-ahead sees.
-    """
-
-    def __init__(
-        self, spelling: Spelling, has_looks: bool, marks: Expression = EMPTY_STRING
-    ) -> None:
-        self._spelling = spelling
-        self._has_looks = has_looks
-        self._marks = marks
+    spelling: Spelling
+    has_looks: bool
+    marks: Expression = EMPTY_STRING
 
     def before(self, rest: Expression, node: Node) -> Expression:
         """The texts of a node, each followed by what the rest of the text may be.
@@ -93,10 +77,10 @@ class _Lowering:
         A look-ahead is an intersection with the rest, so what contains one is lowered together
         with what follows it, and anything else by itself.
         """
-        looks = self._has_looks and looks_of(node)
+        looks = self.has_looks and looks_of(node)
         if isinstance(node, Look):
-            inside = _Lowering(lambda ranges: self._marks + self._spelling(ranges), True)
-            body = inside.before(self._marks, node.body)
+            inside = _Lowering(lambda ranges: self.marks + self.spelling(ranges), True)
+            body = inside.before(self.marks, node.body)
             return intersection(rest, body if node.positive else complement(body))
         if isinstance(node, Sequence) and looks:
             return reduce(self.before, reversed(node.parts), rest)
@@ -109,29 +93,14 @@ class _Lowering:
 
     def _alone(self, node: Characters | Assertion | Sequence | Choice | Repetition) -> Expression:
         if isinstance(node, Characters):
-            return self._spelling(node.ranges)
+            spelled = self.spelling(node.ranges)
+            if isinstance(spelled, ByteSet) and spelled.mask.bit_count() == 1:
+                return literal(bytes([spelled.mask.bit_length() - 1]))  # joins its neighbours
+            return spelled
         if isinstance(node, Assertion):
             return mark(node.kind)
         if isinstance(node, Choice):
             return union(*(self.before(EMPTY_STRING, option) for option in node.options))
         if isinstance(node, Repetition):
             return repeat(self.before(EMPTY_STRING, node.body), node.least, node.most)
-        return concatenation(*_joined(self.before(EMPTY_STRING, part) for part in node.parts))
-
-
-def _joined(parts: Iterable[Expression]) -> Iterator[Expression]:
-    """The parts, with those of one text each, in a row, taken together."""
-    pairs = [(_text(part), part) for part in parts]
-    for has_text, run in groupby(pairs, lambda pair: pair[0] is not None):
-        if has_text:
-            yield Literal(b"".join(text or b"" for text, _ in run))
-        else:
-            yield from (part for _, part in run)
-
-
-def _text(part: Expression) -> bytes | None:
-    if isinstance(part, Literal):
-        return part.text
-    if isinstance(part, ByteSet) and part.mask.bit_count() == 1:
-        return bytes([part.mask.bit_length() - 1])
-    return None
+        return concatenation(*(self.before(EMPTY_STRING, part) for part in node.parts))

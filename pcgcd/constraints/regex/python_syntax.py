@@ -12,22 +12,13 @@ from pcgcd.constraints.regex.tree import Assertion, Characters, Node
 from pcgcd.constraints.regex.unicode_classes import category, with_case
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "parse_python"]
-
 MAX_LENGTH = 50_000
 MAX_DEPTH = 100
 
 # Plain numbers: the flags of re are slow to combine.
 _IGNORECASE, _MULTILINE, _DOTALL = int(re.IGNORECASE), int(re.MULTILINE), int(re.DOTALL)
 _VERBOSE, _ASCII, _UNICODE = int(re.VERBOSE), int(re.ASCII), int(re.UNICODE)
-_FLAGS = {
-    "i": _IGNORECASE,
-    "m": _MULTILINE,
-    "s": _DOTALL,
-    "x": _VERBOSE,
-    "a": _ASCII,
-    "u": _UNICODE,
-}
+_FLAGS = {letter: int(re.RegexFlag[letter.upper()]) for letter in "imsxau"}
 _NO_NEWLINE = subtract_ranges(EVERYTHING, single("\n"))
 _LOOK_AROUND_ADVICE = "use & and not_containing of pcgcd.constraints instead"
 _ADVICE = {
@@ -57,16 +48,7 @@ _CODE_OUTSIDE = re.compile(r"(0[0-7]{0,2}|[1-3][0-7]{2})" + _CODE)
 
 
 def parse_python(pattern: str, flags: int = 0) -> Node:
-    """The tree of a pattern.
-
-    Args:
-        pattern: In the syntax of :mod:`re`.
-        flags: As for :func:`re.compile`.
-
-    Raises:
-        InvalidParameterError: The pattern is broken, too long or too deeply nested.
-        UnsupportedConstraintError: It uses a construct that is not regular.
-    """
+    """The tree of a pattern in the syntax of :mod:`re`."""
     if not isinstance(pattern, str):
         raise InvalidParameterError(
             f"a pattern is a str, but {type(pattern).__name__} was given; decode it first"

@@ -10,8 +10,6 @@ from pcgcd.automata.expressions.utf8 import Ranges, complement_ranges, normalise
 from pcgcd.constraints.regex.tree import Assertion, Characters, Node, choice, repetition, sequence
 from pcgcd.errors import PcgcdError
 
-__all__ = ["CONTROLS", "Reader", "single"]
-
 CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _BOUNDS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
@@ -23,20 +21,13 @@ def single(character: str | int) -> Ranges:
 
 
 class Reader(ABC):
-    """A pattern and how far it was read. A syntax says what differs from the others.
+    """A pattern and how far it was read. A syntax says what differs from the others."""
 
-    Attributes:
-        quantifier: A sign, or a least number, a comma and a most number.
-        max_depth: How deep groups may be nested.
-        bracket_first: Whether ``]`` is a member of a class that it would end at once.
-    """
-
-    quantifier: ClassVar[re.Pattern[str]]
-    max_depth: ClassVar[int]
-    bracket_first: ClassVar[bool]
+    quantifier: ClassVar[re.Pattern[str]]  # a sign, or a least number, a comma and a most number
+    max_depth: ClassVar[int]  # how deep groups may be nested
+    bracket_first: ClassVar[bool]  # whether "]" is a member of a class that it would end at once
 
     def __init__(self, source: str) -> None:
-        """Start at the first character."""
         self.source = source
         self.position = 0
 

@@ -9,8 +9,6 @@ from pcgcd.constraints.regex.python_syntax import MAX_DEPTH, parse_python
 from pcgcd.constraints.regex.tree import assertions_of
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
-__all__ = ["regex", "regex_expression"]
-
 
 def regex(pattern: str, flags: int = 0) -> Constraint:
     r"""Texts that ``re.fullmatch(pattern, text, flags)`` matches.
@@ -39,11 +37,8 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
 def regex_expression(pattern: str, flags: int = 0, *, whole_text: bool = True) -> Expression:
     """The expression of a pattern.
 
-    Args:
-        pattern: As for :func:`regex`.
-        flags: As for :func:`regex`.
-        whole_text: Whether it is the whole text that is matched. A part of a text has unknown
-            neighbours, so anchors and word boundaries are refused.
+    A part of a text has unknown neighbours, so that anchors and word boundaries are refused unless
+    it is the whole text that is matched.
     """
     try:
         tree = parse_python(pattern, flags)

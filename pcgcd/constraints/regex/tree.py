@@ -8,24 +8,6 @@ from typing import TypeAlias
 
 from pcgcd.automata.expressions.utf8 import EVERYTHING, Ranges
 
-__all__ = [
-    "EMPTY",
-    "NEVER",
-    "Assertion",
-    "Characters",
-    "Choice",
-    "Look",
-    "Node",
-    "Repetition",
-    "Sequence",
-    "assertions_of",
-    "choice",
-    "found",
-    "looks_of",
-    "repetition",
-    "sequence",
-]
-
 
 @dataclass(frozen=True)
 class Characters:

@@ -14,8 +14,6 @@ import numpy as np
 
 from pcgcd.automata.expressions.utf8 import EVERYTHING, Ranges, normalise_ranges, subtract_ranges
 
-__all__ = ["category", "general_category", "with_case"]
-
 _CODE_POINTS = 0x110000
 
 
@@ -77,13 +75,7 @@ def _cased() -> tuple[str, Ranges]:
 
 @lru_cache(maxsize=4096)
 def with_case(pattern: str, plain: Ranges, ascii_only: bool) -> Ranges:
-    """The characters that a one-character pattern matches when case is ignored.
-
-    Args:
-        pattern: The pattern, such as ``[a-z]``.
-        plain: The characters it matches when case matters.
-        ascii_only: Whether the flag ``a`` is set.
-    """
+    """What a one-character pattern matches when case is ignored (``plain`` when it matters)."""
     text, cased = _cased()
     found = re.findall(pattern, text, re.IGNORECASE | (re.ASCII if ascii_only else 0))
     return normalise_ranges(

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from pcgcd.constraints.checks import at_most
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["Database", "Schema", "aliases_of", "read_schema"]
-
 Database = str | PathLike[str] | sqlite3.Connection | Mapping[str, Iterable[str]]
 
 
-@dataclass(frozen=True)
-class Schema:
-    """Tables with their columns, each name once in whatever case it was given.
-
-    Attributes:
-        tables: The columns of each table.
-    """
-
-    tables: Mapping[str, tuple[str, ...]]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of all tables; names that differ in case only are the same."""
-        every = (column for columns in self.tables.values() for column in columns)
-        return tuple({column.lower(): column for column in every}.values())
-
-
-def read_schema(database: Database) -> Schema:
-    """The schema of an SQLite file, of an open connection, or of a mapping to column names."""
+def tables_of(database: Database) -> dict[str, tuple[str, ...]]:
+    """The columns of each table of an SQLite file, of an open connection, or of a mapping."""
     if isinstance(database, sqlite3.Connection):
         tables = _from_connection(database, "the connection")
     elif isinstance(database, Mapping):
-        tables = {str(table): _column_names(table, names) for table, names in database.items()}
+        tables = {
+            str(table): _listed(f"the columns of table {table!r}", names)
+            for table, names in database.items()
+        }
     elif isinstance(database, str | PathLike):
         tables = _from_file(Path(database))
     else:
@@ -57,14 +41,12 @@ def read_schema(database: Database) -> Schema:
             raise InvalidParameterError(f"table {table!r} has no columns")
         for name in (table, *columns):
             _check_name(name)
-    return Schema(tables)
+    return tables
 
 
 def aliases_of(names: Iterable[str]) -> tuple[str, ...]:
     """What tables may be called, once each name has been looked at."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidParameterError(f"aliases must be a list of names, but {names!r:.60} was given")
-    found = at_most(names, "aliases")
+    found = _listed("aliases", names)
     for name in found:
         _check_name(name)
     return found
@@ -105,23 +87,15 @@ def _from_connection(connection: sqlite3.Connection, what: str) -> dict[str, tup
         ) from error
 
 
-def _column_names(table: object, names: Iterable[str]) -> tuple[str, ...]:
+def _listed(what: str, names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidParameterError(
-            f"the columns of table {table!r} must be a list of names, but {names!r} was given"
-        )
-    return at_most(names, "columns of a table")
+        raise InvalidParameterError(f"{what} must be a list of names, but {names!r:.60} was given")
+    return at_most(names, f"names as {what}")
 
 
 def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name or "\x00" in name:
+    if not isinstance(name, str) or not re.fullmatch(r"[^\0\ud800-\udfff]+", name):
         raise InvalidParameterError(
-            f"names of tables, columns and aliases are strings of at least one character, no NUL, "
-            f"but {name!r} was found"
+            f"names of tables, columns and aliases are strings of at least one character in UTF-8, "
+            f"no NUL, but {name!r} was found"
         )
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidParameterError(
-            f"names of tables, columns and aliases must be in UTF-8, but {name!r} is not"
-        ) from error

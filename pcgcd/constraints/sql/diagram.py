@@ -14,8 +14,6 @@ from pcgcd.automata.byte_edges import byte_automaton
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError
 
-__all__ = ["Diagram", "Part", "byte", "either", "maybe", "names", "repeated", "then", "word"]
-
 
 class Diagram:
     """States, edges that read one byte of a set, and edges that read nothing."""

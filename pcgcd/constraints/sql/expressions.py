@@ -22,46 +22,24 @@ from pcgcd.constraints.sql.diagram import (
 )
 from pcgcd.constraints.sql.lexical import Lexicon
 
-__all__ = ["Flavour", "SubQuery", "expression"]
-
 # Draws a sub-query from two states to its end: from the first whole, and from the second as what
 # follows after "SELECT *".
 SubQuery = Callable[[Diagram, int, int], int]
 
 _AGGREGATES = ("count", "sum", "avg", "min", "max", "total", "group_concat")
-_ONE_ARGUMENT = (
-    "abs",
-    "length",
-    "lower",
-    "upper",
-    "trim",
-    "round",
-    "date",
-    "time",
-    "datetime",
-    "julianday",
-    "typeof",
-)
+_ONE_ARGUMENT = "abs length lower upper trim round date time datetime julianday typeof"
 _TWO_ARGUMENTS = ("round", "ifnull", "coalesce", "nullif", "instr", "trim", "date", "substr")
 _THREE_ARGUMENTS = ("substr", "replace", "coalesce")
 
 
 @dataclass(frozen=True)
 class Flavour:
-    """What an expression may have in it.
+    """What an expression may have in it."""
 
-    Attributes:
-        aggregates: Calls such as ``count(*)``.
-        groups: Parentheses and calls, with a simple expression inside.
-        rich: Calls with several arguments; CASE, if there may be aggregates as well.
-        constants: A literal at the beginning. (ORDER BY takes a number for a column's.)
-        sub_query: A sub-query, where there is one.
-    """
-
-    aggregates: bool = False
-    groups: bool = True
-    rich: bool = False
-    constants: bool = True
+    aggregates: bool = False  # calls such as count(*)
+    groups: bool = True  # parentheses and calls, with a simple expression inside
+    rich: bool = False  # calls with several arguments; CASE, if there may be aggregates as well
+    constants: bool = True  # a literal at the beginning (ORDER BY takes a number for a column's)
     sub_query: SubQuery | None = None
 
 
@@ -122,7 +100,7 @@ def _calls(lexicon: Lexicon, flavour: Flavour) -> list[Part]:
     """Parentheses and calls."""
     if not flavour.groups:
         return []
-    opened = then(names(_ONE_ARGUMENT), lexicon.gap, byte(b"("))
+    opened = then(names(_ONE_ARGUMENT.split()), lexicon.gap, byte(b"("))
     opening = [byte(b"("), opened]
     parts = []
     if flavour.aggregates:

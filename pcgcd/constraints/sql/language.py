@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.sql.database import Database, aliases_of, read_schema
+from pcgcd.constraints.sql.database import Database, aliases_of, tables_of
 from pcgcd.constraints.sql.diagram import Diagram
 from pcgcd.constraints.sql.lexical import Lexicon
 from pcgcd.constraints.sql.select import query
 from pcgcd.errors import AutomatonTooLargeError
-
-__all__ = ["sql"]
 
 _MAX_DEPTH = 20
 _MAX_SPACES = 100
@@ -61,9 +59,9 @@ def sql(
     if max_spaces is not None:
         check_whole_number("max_spaces", max_spaces, least=1, most=_MAX_SPACES)
     check_whole_number("state_limit", state_limit, least=1)
-    schema = read_schema(database)
+    tables = tables_of(database)
     called = aliases_of(aliases)
-    letters = sum(len(name) for table, names in schema.tables.items() for name in (table, *names))
+    letters = sum(len(name) for table, names in tables.items() for name in (table, *names))
     if letters > state_limit:
         raise AutomatonTooLargeError(
             f"the names of the tables and columns have {letters:,} letters, and there may be "
@@ -71,7 +69,6 @@ def sql(
         )
     diagram = Diagram(state_limit)
     start = diagram.state()
-    end = query(Lexicon(schema, called, max_spaces), max_depth)(diagram, start)
+    end = query(Lexicon(tables, called, max_spaces), max_depth)(diagram, start)
     automaton = diagram.automaton(start, end)
-    tables = ", ".join(schema.tables)
-    return Constraint.from_automaton(automaton, f"sql({tables})")
+    return Constraint.from_automaton(automaton, f"sql({', '.join(tables)})")

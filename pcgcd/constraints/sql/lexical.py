@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pcgcd.constraints.sql.database import Schema
 from pcgcd.constraints.sql.diagram import Part, byte, either, maybe, names, repeated, then, word
-
-__all__ = ["RESERVED", "Lexicon", "spellings"]
 
 # Words that SQLite does not take as names, or takes for something else.
 _NOT_NAMES = """
@@ -26,24 +23,10 @@ RESERVED = frozenset(_NOT_NAMES.split())
 _PLAIN_NAME = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
 _LETTERS = [*range(65, 91), *range(97, 123)]
 _DIGITS = range(48, 58)
-_CONTINUATION = range(0x80, 0xC0)
 # Labels without a digit or an underscore could be reserved words, so they are listed.
-_COMMON_LABELS = (
-    "total",
-    "number",
-    "num",
-    "cnt",
-    "count",
-    "sum",
-    "avg",
-    "average",
-    "min",
-    "minimum",
-    "max",
-    "maximum",
-    "name",
-    "result",
-)
+_COMMON_LABELS = """
+    total number num cnt count sum avg average min minimum max maximum name result
+"""
 
 
 def spellings(name: str) -> tuple[str, ...]:
@@ -61,17 +44,11 @@ def spellings(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The parts that the rest is drawn from.
+    """The parts that the rest is drawn from."""
 
-    Attributes:
-        schema: The names.
-        aliases: The names that tables may be given in a query.
-        max_spaces: How many blanks may stand together (None: any number).
-    """
-
-    schema: Schema
-    aliases: Sequence[str]
-    max_spaces: int | None
+    tables: Mapping[str, Sequence[str]]  # with their columns
+    aliases: Sequence[str]  # what tables may be called in a query
+    max_spaces: int | None  # how many blanks may stand together (None: any number)
 
     # -- spaces and words ---------------------------------------------------------------------
 
@@ -142,12 +119,13 @@ class Lexicon:
     @cached_property
     def table(self) -> Part:
         """The name of a table."""
-        return _names(self.schema.tables)
+        return _names(self.tables)
 
     @cached_property
     def column(self) -> Part:
-        """The name of a column, of any table."""
-        return _names(self.schema.columns)
+        """The name of a column, of any table; if names differ in case only, they are the same."""
+        every = (column for columns in self.tables.values() for column in columns)
+        return _names({column.lower(): column for column in every}.values())
 
     @cached_property
     def alias(self) -> Part:
@@ -157,7 +135,7 @@ class Lexicon:
     @cached_property
     def qualifier(self) -> Part:
         """A table or an alias, and a dot."""
-        return then(_names([*self.schema.tables, *self.aliases]), byte(b"."))
+        return then(_names([*self.tables, *self.aliases]), byte(b"."))
 
     @cached_property
     def reference(self) -> Part:
@@ -172,7 +150,7 @@ class Lexicon:
             byte(b"_0123456789"),
             maybe(repeated(byte([*_LETTERS, *b"_0123456789"]))),
         )
-        return either(free, names(_COMMON_LABELS))
+        return either(free, names(_COMMON_LABELS.split()))
 
 
 def _names(texts: Iterable[str]) -> Part:
@@ -190,8 +168,7 @@ def _quoted(quote: int) -> Part:
 
 def _beyond_ascii() -> Part:
     """A character of two to four bytes in UTF-8; what they end with is shared."""
-    follows = byte(_CONTINUATION)
-    two = byte(range(0xC2, 0xE0))
+    follows = byte(range(0x80, 0xC0))
     three = either(
         then(byte([0xE0]), byte(range(0xA0, 0xC0))),
         then(byte([*range(0xE1, 0xED), 0xEE, 0xEF]), follows),
@@ -202,4 +179,4 @@ def _beyond_ascii() -> Part:
         then(byte(range(0xF1, 0xF4)), follows),
         then(byte([0xF4]), byte(range(0x80, 0x90))),
     )
-    return then(either(two, three, then(four, follows)), follows)
+    return then(either(byte(range(0xC2, 0xE0)), three, then(four, follows)), follows)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pcgcd.constraints.sql.diagram import Diagram, Part, byte, either, maybe, then, word
 from pcgcd.constraints.sql.expressions import Flavour, SubQuery, expression
 from pcgcd.constraints.sql.lexical import Lexicon
-
-__all__ = ["query"]
 
 _JOINS = ("join", "inner join", "left join", "left outer join", "cross join")
 _SET_OPERATIONS = ("union", "union all", "intersect", "except")
@@ -16,19 +15,12 @@ _SET_OPERATIONS = ("union", "union all", "intersect", "except")
 
 @dataclass(frozen=True)
 class _Level:
-    """How far a query may go.
+    """How far a query may go."""
 
-    Attributes:
-        depth: How many sub-queries may be inside one another.
-        outermost: Whether this is the query itself.
-        single: Whether there is one result column, as in a value.
-        small: Whether it is one table and a condition at most.
-    """
-
-    depth: int
+    depth: int  # how many sub-queries may be inside one another
     outermost: bool = False
-    single: bool = False
-    small: bool = False
+    single: bool = False  # whether there is one result column, as in a value
+    small: bool = False  # whether it is one table and a condition at most
 
 
 def query(lexicon: Lexicon, max_depth: int) -> Part:
@@ -38,22 +30,15 @@ def query(lexicon: Lexicon, max_depth: int) -> Part:
 
 
 def _query(lexicon: Lexicon, level: _Level) -> Part:
-    def draw(diagram: Diagram, start: int) -> int:
-        return _draw_query(lexicon, level, diagram, start, None)
-
-    return draw
+    return lambda diagram, start: _draw_query(lexicon, level, diagram, start, None)
 
 
 def _sub_query(lexicon: Lexicon, depth: int, *, small: bool = False) -> SubQuery | None:
     """A query for one value, or None where the nesting ends."""
     if depth < 0:
         return None
-
-    def draw(diagram: Diagram, start: int, starred: int) -> int:
-        level = _Level(0 if small else depth, single=True, small=small)
-        return _draw_query(lexicon, level, diagram, start, starred)
-
-    return draw
+    level = _Level(0 if small else depth, single=True, small=small)
+    return partial(_draw_query, lexicon, level)
 
 
 def _draw_query(

@@ -1,7 +1,5 @@
 """Calls of functions."""
 
-from __future__ import annotations
-
 from pcgcd.constraints.tools.function_call import function_call
 
 __all__ = ["function_call"]

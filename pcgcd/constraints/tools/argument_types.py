@@ -7,53 +7,22 @@ from typing import Any
 
 from pcgcd.errors import InvalidParameterError
 
-__all__ = ["parameters_schema"]
-
-_NAMES = {
-    "dict": "object",
-    "map": "object",
-    "hashmap": "object",
-    "mapping": "object",
-    "object": "object",
-    "float": "number",
-    "double": "number",
-    "number": "number",
-    "decimal": "number",
-    "int": "integer",
-    "integer": "integer",
-    "long": "integer",
-    "short": "integer",
-    "byte": "integer",
-    "str": "string",
-    "string": "string",
-    "char": "string",
-    "bool": "boolean",
-    "boolean": "boolean",
-    "list": "array",
-    "array": "array",
-    "arraylist": "array",
-    "tuple": "array",
-    "set": "array",
-    "sequence": "array",
-    "none": "null",
-    "null": "null",
-    "nonetype": "null",
+_TYPES = {
+    "object": "object dict map hashmap mapping",
+    "number": "number float double decimal",
+    "integer": "integer int long short byte",
+    "string": "string str char",
+    "boolean": "boolean bool",
+    "array": "array list arraylist tuple set sequence",
+    "null": "null none nonetype",
 }
+_NAMES = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 _ANYTHING = frozenset({"any", "object or any", ""})
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SCHEMAS = (
-    "items",
-    "additionalProperties",
-    "contains",
-    "not",
-    "if",
-    "then",
-    "else",
-    "propertyNames",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-)
+_CONDITIONS = ("not", "if", "then", "else", "propertyNames")
+_SCHEMAS = ("items", "additionalProperties", "contains", *_CONDITIONS, *_UNEVALUATED)
 _MAX_DEPTH = 100
 _MAX_SCHEMAS = 50_000
 
@@ -61,10 +30,7 @@ _MAX_SCHEMAS = 50_000
 def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
     """The JSON schema of the arguments of a tool.
 
-    Args:
-        tool: Its name, for errors.
-        parameters: What it says about its arguments, if anything.
-        index: Its number; references inside the schema are relative to an address made of it.
+    References inside the schema are relative to an address made of its number.
     """
     if parameters is None or parameters == {}:
         return {"type": "object", "properties": {}, "additionalProperties": False}
@@ -191,7 +157,7 @@ def _read(tool: str, text: str, depth: int) -> dict[str, Any]:
     if head not in _NAMES:
         raise InvalidParameterError(
             f"the tool {tool!r} has the type {text[:100]!r}, which is none of JSON Schema's nor of "
-            f"Python's; known are {', '.join(sorted(set(_NAMES.values())))}, float, dict, List[int]"
+            f"Python's; known are {', '.join(sorted(_TYPES))}, float, dict, List[int]"
         )
     result: dict[str, Any] = {"type": _NAMES[head]}
     if head == "tuple" and arguments and "..." not in inside:
@@ -212,12 +178,9 @@ def _literal(text: str) -> Any:
     word = text.strip()
     if word[:1] in "'\"":
         return word[1:-1]
-    constants = {"True": True, "False": False, "None": None}
-    return constants[word] if word in constants else int(word) if _is_int(word) else word
-
-
-def _is_int(word: str) -> bool:
-    return re.fullmatch(r"-?[0-9]{1,18}", word) is not None
+    if re.fullmatch(r"-?[0-9]{1,18}", word):
+        return int(word)
+    return {"True": True, "False": False, "None": None}.get(word, word)
 
 
 def _split(text: str, mark: str) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 from pcgcd.automata.expressions import NOTHING, Expression, literal, union
 from pcgcd.basics.choices import check_one_of
 from pcgcd.constraints.base import Constraint
+from pcgcd.constraints.checks import is_range
 from pcgcd.constraints.json_schema.building import Builder, Style
 from pcgcd.constraints.json_schema.characters import PYTHON
 from pcgcd.constraints.json_schema.document import Document
@@ -20,12 +21,8 @@ from pcgcd.constraints.json_schema.schema import Limits, largest, parsed
 from pcgcd.constraints.tools.argument_types import parameters_schema
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError, UnsupportedConstraintError
 
-__all__ = ["function_call"]
-
-
-class _Tool(NamedTuple):
-    name: str
-    schema: dict[str, Any]
+# The schema of the arguments of each function.
+_Tools: TypeAlias = "dict[str, dict[str, Any]]"
 
 
 def function_call(
@@ -90,7 +87,7 @@ def function_call(
         document = Document(_as_schema(described, name_key, arguments_key))
         base = Style(layout, whole_floats=False)
     else:
-        document = Document({"$defs": {str(i): tool.schema for i, tool in enumerate(described)}})
+        document = Document({"$defs": described})
         base = Style(
             layout, whole_floats=False, notations=PYTHON, constants=("None", "True", "False")
         )
@@ -101,9 +98,7 @@ def function_call(
         if style == "json":
             call = builder.value(holds(document.root), builder.style.max_depth)
         else:
-            call = builder.settled(
-                union(*(_python_call(builder, i, tool) for i, tool in enumerate(described)))
-            )
+            call = builder.settled(union(*(_python_call(builder, name) for name in described)))
         if parallel is False:
             return call
         if max(least, most or 0) * call.size > builder.style.max_states:
@@ -113,38 +108,29 @@ def function_call(
     value = largest(reader, base, limits, build)
     if value == NOTHING:
         raise EmptyLanguageError("no arguments satisfy the schema of any of the functions")
-    names = ", ".join(tool.name for tool in described)
     expression = layout.spaces + value + layout.spaces
-    return Constraint(expression, f"function_call({names})", tuple(reader.dropped))
+    return Constraint(expression, f"function_call({', '.join(described)})", tuple(reader.dropped))
 
 
 def _counts(parallel: Any) -> tuple[int, int | None]:
     if isinstance(parallel, bool):
         return 1, None
-    try:
-        least, most = parallel
-    except (TypeError, ValueError):
-        least = most = -1
-    if not (isinstance(least, int) and least >= 0 and (most is None or isinstance(most, int))) or (
-        most is not None and most < least
-    ):
+    if not is_range(parallel):
         raise InvalidParameterError(
             f"parallel must be False, True, or the fewest and the most calls, but {parallel!r} was "
             f"given"
         )
-    return least, most
+    return parallel
 
 
-def _described(tools: Any) -> list[_Tool]:
-    """The functions, each with a proper JSON schema of its arguments."""
-    given = parsed(tools) if isinstance(tools, str) else tools
-    if isinstance(given, dict):
-        given = [given]
+def _described(tools: Any) -> _Tools:
+    given = parsed(tools)
+    given = [given] if isinstance(given, dict) else given
     if not isinstance(given, list | tuple) or not given:
         raise InvalidParameterError(
             f"tools must be a list of functions that is not empty, but it is {repr(given)[:100]}"
         )
-    result: list[_Tool] = []
+    result: _Tools = {}
     for i, tool in enumerate(given):
         inner = tool.get("function", tool) if isinstance(tool, dict) else tool
         name = inner.get("name") if isinstance(inner, dict) else None
@@ -152,23 +138,23 @@ def _described(tools: Any) -> list[_Tool]:
             raise InvalidParameterError(
                 f"each tool must be an object with a 'name', but number {i} is {repr(tool)[:100]}"
             )
-        if any(name == other.name for other in result):
+        if name in result:
             raise InvalidParameterError(f"two tools are called {name!r}; names must differ")
-        result.append(_Tool(name, parameters_schema(name, inner.get("parameters"), i)))
+        result[name] = parameters_schema(name, inner.get("parameters"), i)
     return result
 
 
-def _as_schema(tools: list[_Tool], name_key: str, arguments_key: str) -> dict[str, Any]:
+def _as_schema(tools: _Tools, name_key: str, arguments_key: str) -> dict[str, Any]:
     if name_key == arguments_key:
         raise InvalidParameterError(f"name_key and arguments_key are both {name_key!r}")
     calls = [
         {
             "type": "object",
-            "properties": {name_key: {"const": tool.name}, arguments_key: tool.schema},
+            "properties": {name_key: {"const": name}, arguments_key: schema},
             "required": [name_key, arguments_key],
             "additionalProperties": False,
         }
-        for tool in tools
+        for name, schema in tools.items()
     ]
     return {"anyOf": calls}
 
@@ -176,26 +162,24 @@ def _as_schema(tools: list[_Tool], name_key: str, arguments_key: str) -> dict[st
 # -- Python -------------------------------------------------------------------------------------
 
 
-def _check_names(tools: list[_Tool]) -> None:
-    for tool in tools:
-        parts = tool.name.split(".")
-        if not all(part.isidentifier() for part in parts):
+def _check_names(tools: _Tools) -> None:
+    for name in tools:
+        if not all(part.isidentifier() for part in name.split(".")):
             raise InvalidParameterError(
-                f"{tool.name!r} is not a name in Python; rename the function, or use style='json'"
+                f"{name!r} is not a name in Python; rename the function, or use style='json'"
             )
 
 
-def _python_call(builder: Builder, index: int, tool: _Tool) -> Expression:
+def _python_call(builder: Builder, tool: str) -> Expression:
     """``name(argument=value, ...)``."""
     document = builder.reader.document
-    place = document.child(document.root, "$defs", str(index))
     layout, depth = builder.style.layout, builder.style.max_depth
-    formula = holds(place)
+    formula = holds(document.child(document.root, "$defs", tool))
     options = []
     for spec in builder.reader.options(formula, "object"):
         if spec.least > len(spec.required) or spec.most is not None:
             raise UnsupportedConstraintError(
-                f"the number of arguments of {tool.name!r} is bounded, which is not possible for "
+                f"the number of arguments of {tool!r} is bounded, which is not possible for "
                 f"calls in Python; use style='json'"
             )
         for parts in object_parts(builder, spec, builder.order_of(formula)):
@@ -203,7 +187,7 @@ def _python_call(builder: Builder, index: int, tool: _Tool) -> Expression:
             for name, value, required in parts.named:
                 if not name.isidentifier() or keyword.iskeyword(name):
                     raise UnsupportedConstraintError(
-                        f"the argument {name!r} of {tool.name!r} is not a name in Python; rename "
+                        f"the argument {name!r} of {tool!r} is not a name in Python; rename "
                         f"it, or use style='json'"
                     )
                 entry = literal(f"{name}=") + builder.value(value, depth)
@@ -211,4 +195,4 @@ def _python_call(builder: Builder, index: int, tool: _Tool) -> Expression:
                     members.append((entry, required))
             if not parts.witnesses:
                 options.append(in_order(members, layout.comma))
-    return layout.bracketed(f"{tool.name}(", union(*options), ")")
+    return layout.bracketed(f"{tool}(", union(*options), ")")

@@ -11,8 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Backend", "EdgeSums", "ScoreTask", "Tiles"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 

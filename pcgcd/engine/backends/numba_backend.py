@@ -11,8 +11,6 @@ from torch import Tensor
 from pcgcd.engine.backends import numba_kernels as kernels
 from pcgcd.engine.backends.base import Backend, EdgeSums, ScoreTask, Tiles
 
-__all__ = ["NumbaBackend"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _ROWS_AT_A_TIME = 4096

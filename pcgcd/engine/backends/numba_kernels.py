@@ -8,15 +8,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
-__all__ = [
-    "accumulate",
-    "all_scores",
-    "all_scores_bfloat16",
-    "class_sums",
-    "listed_scores",
-    "listed_scores_bfloat16",
-]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Sums in any order, and multiply-adds in one step; zero, infinity and NaN keep their meaning.

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from pcgcd.engine.backends.base import Backend, EdgeSums, ScoreTask, Tiles, as_tensor
 
-__all__ = ["TorchBackend"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 # How many elements of an intermediate result are written out at a time.

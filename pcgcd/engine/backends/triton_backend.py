@@ -12,8 +12,6 @@ from pcgcd.basics.packages import package
 from pcgcd.engine.backends.base import EdgeSums, Tiles, as_tensor
 from pcgcd.engine.backends.torch_backend import TorchBackend
 
-__all__ = ["TritonBackend"]
-
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _BLOCK = 128

@@ -7,8 +7,6 @@ from typing import Any
 import triton
 import triton.language as tl
 
-__all__ = ["accumulate", "class_sums", "dots"]
-
 
 @triton.jit  # type: ignore[untyped-decorator]
 def class_sums(

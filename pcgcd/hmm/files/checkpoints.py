@@ -23,8 +23,6 @@ from pcgcd.hmm.files.tensor_files import checksum, read_tensors, write_tensors
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["CheckpointInfo", "load_hmm", "read_info", "save_hmm"]
-
 _FORMAT, _VERSION = "pcgcd hmm", 1
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 _KINDS: dict[str, type[HiddenMarkovModel]] = {"dense": HMM, "monarch": MonarchHMM}
@@ -63,9 +61,6 @@ class CheckpointInfo:
     facts: Mapping[str, Any] = field(default_factory=dict)  # how the model was made
 
 
-# -- writing ----------------------------------------------------------------------------------
-
-
 def save_hmm(
     hmm: HiddenMarkovModel,
     folder: str | os.PathLike[str],
@@ -100,7 +95,7 @@ def save_hmm(
     encoded = encode(hmm.emission, dtype_name(emission_dtype, hmm.emission.dtype))
     scales = dict(encoded.tensors)
     tensors = {"initial": hmm.initial, **dict(zip(hmm.factor_names, hmm.transition_factors))}
-    tensors |= {"emission": scales.pop("emission")}
+    tensors["emission"] = scales.pop("emission")
     tensors |= {_SCALE + name: scale for name, scale in scales.items()}
     if hmm.copying is not None:
         tensors |= {f"copying.{name}": getattr(hmm.copying, name) for name in _COPYING}
@@ -132,9 +127,6 @@ def _write(folder: Path, tensors: dict[str, Tensor], config: str) -> Path:
         write_tensors(place / _WEIGHTS, tensors, metadata)
         write_text(place / _CONFIG, config)
     return folder
-
-
-# -- reading ----------------------------------------------------------------------------------
 
 
 def load_hmm(
@@ -218,7 +210,8 @@ def _read_own(
             "differ): saving was interrupted, or the file is damaged; save or download it again"
         )
     own = dtype or getattr(torch, info.dtype)
-    scales = {name.removeprefix(_SCALE): tensors[name] for name in tensors if _SCALE in name}
+    names = [name for name in tensors if name.startswith(_SCALE)]
+    scales = {name.removeprefix(_SCALE): tensors[name] for name in names}
     try:
         stored = {"emission": tensors["emission"], **scales}
         encoded = Encoded(info.emission_dtype, config["emission"]["encoding"], stored)
@@ -229,7 +222,7 @@ def _read_own(
         if f"copying.{_COPYING[0]}" in tensors:
             copying = Copying(*(tensors[f"copying.{name}"].to(own, copy=True) for name in _COPYING))
         initial = tensors["initial"].to(own, copy=True)
-        hmm = kind.from_factors(initial, factors, emission, copying=copying)
+        hmm = kind(initial, *factors, emission, copying=copying)
     except (KeyError, IndexError, RuntimeError, InvalidParameterError) as error:
         raise CheckpointError(f"the stored tensors do not make a model: {error}") from error
     if (hmm.num_hidden, hmm.vocab_size) != (info.num_hidden, info.vocab_size):

@@ -13,8 +13,6 @@ from pcgcd.errors import CheckpointError
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["read_foreign"]
-
 _CTRL_G = frozenset({"alpha_exp", "beta", "gamma"})
 _FACTORS = ("alpha_exp.weights_exp.0", "alpha_exp.weights_exp.1")
 _MONARCH = frozenset({*_FACTORS, "beta", "gamma_exp"})

@@ -22,8 +22,6 @@ from pcgcd.basics.numbers import normalised
 from pcgcd.errors import CheckpointError, InvalidParameterError
 from pcgcd.hmm.model import HiddenMarkovModel
 
-__all__ = ["StorageError", "as_stored", "decode", "encode", "storage_error"]
-
 _LEVELS = 255
 _HALF_RANGE = 2.0**15
 _SMALLEST_HALF = 2.0**-24
@@ -75,9 +73,6 @@ def _row_pieces(matrix: Tensor) -> Iterator[slice]:
     step = max(1, _PIECE // matrix.shape[1])
     for start in range(0, matrix.shape[0], step):
         yield slice(start, min(start + step, matrix.shape[0]))
-
-
-# -- encoding ---------------------------------------------------------------------------------
 
 
 def encode(emission: Tensor, dtype: str) -> Encoded:
@@ -165,9 +160,6 @@ def _step(lowest: Tensor, highest: Tensor) -> Tensor:
     return ((highest - lowest) / (_LEVELS - 1)).clamp(min=1e-12)
 
 
-# -- decoding ---------------------------------------------------------------------------------
-
-
 def decode(encoded: Encoded, dtype: torch.dtype = torch.float32) -> Tensor:
     """The emission (H, V), its rows normalised."""
     stored = encoded.tensors["emission"]
@@ -198,9 +190,6 @@ def _weights(encoded: Encoded, rows: slice, dtype: torch.dtype) -> Tensor:
     else:
         raise CheckpointError(f"the emission is stored in an unknown way, {encoded.encoding!r}")
     return torch.where(part > 0, log_part.exp(), 0.0)
-
-
-# -- errors -----------------------------------------------------------------------------------
 
 
 def _errors(emission: Tensor, encoded: Encoded) -> StorageError:

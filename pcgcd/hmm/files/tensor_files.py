@@ -15,8 +15,6 @@ from torch import Tensor
 from pcgcd.basics.files import write_whole
 from pcgcd.errors import CheckpointError
 
-__all__ = ["checksum", "read_tensors", "write_tensors"]
-
 _NAMES = {
     torch.float64: "F64",
     torch.float32: "F32",

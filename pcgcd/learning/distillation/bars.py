@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pcgcd.learning.results import Progress
 
-__all__ = ["Callbacks", "bars"]
-
 
 class Callbacks(NamedTuple):
     """What tells the bars how far it is."""

@@ -14,8 +14,6 @@ from pcgcd.hmm.steps import steps_of
 from pcgcd.hmm.walks import posterior_walks, working_dtype
 from pcgcd.learning.sequences import inside, num_tokens
 
-__all__ = ["copying_log_likelihood", "cross_fitted_log_likelihood", "learn_copying"]
-
 _ROWS = 256
 # What is believed before any sample: one token in twenty is copied, worth this many tokens, and
 # tokens of a prompt are alike, worth this many copies.

@@ -13,8 +13,6 @@ from pcgcd.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
-__all__ = ["TokenStates", "next_token_probabilities", "token_states"]
-
 
 class TokenStates(NamedTuple):
     """The states of the last layer around each token, (number of tokens, d) float32 each."""

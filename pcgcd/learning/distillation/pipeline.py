@@ -35,8 +35,6 @@ from pcgcd.learning.resuming import check_same
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel, Prompt
 
-__all__ = ["Distilled", "Fitting", "Sampling", "Start", "distill"]
-
 Reading: TypeAlias = "Callable[[int, int], None] | None"
 
 
@@ -191,8 +189,6 @@ class _Distillation:
             "fitting": asdict(self.fitting),
             "seed": self.seed,
         }
-
-    # -- the parts ----------------------------------------------------------------------------
 
     def begin(self, on_read: Reading) -> None:
         """Make the model that fitting starts from, unless it is there."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pcgcd.constraints import Constraint
     from pcgcd.lm import Prompt
 
-__all__ = ["Source", "constraint_of", "fingerprint", "read_prompts", "sources_of"]
-
 _KEYS = {"prompt", "messages", "constraint"}
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
     from pcgcd.lm import LanguageModel, Prompt
 
-__all__ = ["Engine", "SessionEngine", "sample"]
-
 _KEPT_AUTOMATA = 64
 
 
@@ -122,21 +120,17 @@ def sample(
     files = ShardFolder(Path(folder), manifest)
     processes = Processes()
     processes.do_first(files.open)
-    drawing = _Drawing(lm, sources, manifest, answering, batch_size, progress or _silent)
+    drawing = _Drawing(lm, sources, manifest, answering, batch_size, progress)
 
     def draw_own() -> None:
         for number in range(processes.rank, manifest.num_shards, processes.count):
             if files.has(number):
-                drawing.progress(len(manifest.rows_of(number)), 0)
+                drawing.report(len(manifest.rows_of(number)), 0)
             else:
                 files.write(number, drawing.shard(number))
 
     processes.do(draw_own)
     return SampleSet.load(folder)
-
-
-def _silent(samples: int, tokens: int) -> None:
-    pass
 
 
 def model_name(lm: LanguageModel) -> str:
@@ -162,7 +156,7 @@ class _Drawing:
     manifest: Manifest
     engine: Engine
     batch_size: int
-    progress: Callable[[int, int], None]
+    progress: Callable[[int, int], None] | None
     automata: dict[int, FiniteAutomaton] = field(default_factory=dict)
 
     def shard(self, number: int) -> Shard:
@@ -191,7 +185,7 @@ class _Drawing:
                 uniform[batch],
                 seed_of(seed, "batch", start),
             )
-            self._report(tokens[batch])
+            self._report_new(tokens[batch])
         first = [
             row for row in constrained.nonzero().flatten().tolist() if row % manifest.group == 0
         ]
@@ -233,7 +227,7 @@ class _Drawing:
                 if text[-1] in self.manifest.eos_ids:
                     tokens[place, len(text) :] = text[-1]
                 log_probs[place] = result.log_probs[particle]
-            self._report(tokens[list(rows)])
+            self._report_new(tokens[list(rows)])
 
     def _automaton(self, prompt: int) -> FiniteAutomaton:
         described = self.sources[prompt].constraint
@@ -248,8 +242,12 @@ class _Drawing:
                 raise EmptyLanguageError(f"prompt {prompt}: {error}") from error
         return self.automata[prompt]
 
-    def _report(self, tokens: Tensor) -> None:
-        self.progress(len(tokens), int(num_tokens(tokens, self.manifest.eos_ids).sum()))
+    def _report_new(self, tokens: Tensor) -> None:
+        self.report(len(tokens), int(num_tokens(tokens, self.manifest.eos_ids).sum()))
+
+    def report(self, samples: int, tokens: int) -> None:
+        if self.progress is not None:
+            self.progress(samples, tokens)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +266,7 @@ class SessionEngine:
     def answer(
         self, prompts: Sequence[tuple[int, ...]], length: int, uniform: Tensor, seed: int
     ) -> tuple[Tensor, Tensor]:
+        """See :class:`Engine`."""
         eos_ids = self.lm.vocabulary.eos_ids
         tokens = torch.full((len(prompts), length), eos_ids[0], dtype=torch.int32)
         log_probs = torch.zeros(len(prompts), dtype=torch.float64)

@@ -11,8 +11,6 @@ from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm.hmm import monarch_blocks
 from pcgcd.learning.em.fit import EMEngine, check_fitting
 
-__all__ = ["Fitting", "Method", "Sampling", "Start", "Transition"]
-
 Transition: TypeAlias = Literal["dense", "monarch"]
 Method: TypeAlias = Literal["random", "lvd"]
 

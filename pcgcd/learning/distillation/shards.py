@@ -17,8 +17,6 @@ from pcgcd.hmm.files.tensor_files import read_tensors, write_tensors
 from pcgcd.learning.resuming import check_same
 from pcgcd.learning.sequences import num_tokens
 
-__all__ = ["Manifest", "SampleSet", "Shard", "ShardFolder"]
-
 _FORMAT = "pcgcd samples 1"
 _MANIFEST = "manifest.json"
 # Few prompts are not worth holding out: below this many, samples are.

@@ -20,8 +20,6 @@ from pcgcd.learning.sequences import inside, num_tokens
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
-__all__ = ["Predictions", "Smoothed", "predictions", "smooth"]
-
 _ROWS = 64
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 1e5)
 

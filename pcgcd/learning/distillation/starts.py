@@ -23,8 +23,6 @@ from pcgcd.learning.sequences import inside, num_tokens
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
-__all__ = ["Layout", "initialise"]
-
 _UNSEEN = 0.05  # the share of a token distribution that is spread over all tokens
 
 
@@ -93,7 +91,7 @@ def initialise(
     tokens, lengths = tokens[rows], lengths[rows]
     read = [prompts[row] for row in rows.tolist()]
     states = token_states(lm, read, tokens, lengths, progress=progress)
-    clusters = _clusters(states.after, layout.num_text, seed)
+    clusters = _clusters(states.after, len(layout.text), seed)
     path = torch.full(tokens.shape, -1, dtype=torch.long)
     path[inside(tokens, lengths)] = layout.text[clusters]
     for eos, state in zip(layout.eos_ids, layout.ends.tolist()):
@@ -142,11 +140,6 @@ class Layout:
         text = mask.nonzero().flatten()
         return cls(num_hidden, vocab_size, eos_ids, blocks, torch.tensor(ends), text)
 
-    @property
-    def num_text(self) -> int:
-        """The number of hidden states for text."""
-        return len(self.text)
-
     def model(
         self, initial: Tensor, factors: Sequence[Tensor], emission: Tensor
     ) -> HiddenMarkovModel:
@@ -167,7 +160,7 @@ class Layout:
         for part in (initial, *factors, emission):
             normalise_(part)
         kind: type[HiddenMarkovModel] = HMM if self.blocks is None else MonarchHMM
-        return kind.from_factors(initial, factors, emission)
+        return kind(initial, *factors, emission)
 
     def zeros(self) -> tuple[Tensor, ...]:
         """The transition's factors, empty."""

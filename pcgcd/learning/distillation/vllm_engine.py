@@ -15,8 +15,6 @@ from pcgcd.errors import InvalidParameterError
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
-__all__ = ["VLLMEngine", "is_installed"]
-
 _PRIME = 1_000_003
 
 
@@ -63,6 +61,7 @@ class VLLMEngine:
     def answer(
         self, prompts: Sequence[tuple[int, ...]], length: int, uniform: Tensor, seed: int
     ) -> tuple[Tensor, Tensor]:
+        """See :class:`~pcgcd.learning.distillation.sampling.Engine`."""
         parameters = [
             self._parameters(
                 temperature=1.0,

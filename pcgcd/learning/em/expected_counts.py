@@ -14,8 +14,6 @@ from pcgcd.hmm.walks import Sums, add_walks, index_of, token_table
 from pcgcd.learning.processes import Processes
 from pcgcd.learning.sequences import checked_batch
 
-__all__ = ["Counts", "counts_of", "expected_counts"]
-
 
 @dataclass(frozen=True, eq=False)
 class Counts:

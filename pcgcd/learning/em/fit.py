@@ -26,8 +26,6 @@ from pcgcd.learning.results import Epoch, FitResult, Model, Progress
 from pcgcd.learning.resuming import generator_of
 from pcgcd.learning.sequences import Data, Sequences, inside, lengths_of
 
-__all__ = ["EMEngine", "batch_order", "check_fitting", "fit", "log_likelihood_per_token"]
-
 Schedule = Callable[[float], float]
 EMEngine: TypeAlias = Literal["own", "pyjuice"]
 
@@ -113,7 +111,16 @@ def fit(
         if checkpoint_dir is not None:
             settings = plan.settings(training, measured, parameters)
             folder = FitFolder(Path(checkpoint_dir), settings)
-        run = _Run(plan, training, measured, parameters, folder, checkpoint_seconds, progress)
+        run = _Run(
+            plan,
+            training,
+            measured,
+            parameters,
+            hmm.ending_tokens,
+            folder,
+            checkpoint_seconds,
+            progress,
+        )
         return cast("FitResult[Model]", run.finish(keep_last))
 
 
@@ -132,8 +139,8 @@ def log_likelihood_per_token(
     with torch.no_grad():
         sequences = Sequences(data, hmm.vocab_size, hmm.emission.device)
         parameters = Parameters.copy_of(hmm)
-        ending, processes = parameters.ending_tokens(), Processes(sequences.device, alone=alone)
-        return _measure(parameters, sequences, batch_size, ending, processes)
+        processes = Processes(sequences.device, alone=alone)
+        return _measure(parameters, sequences, batch_size, hmm.ending_tokens, processes)
 
 
 def _linear(start: float) -> Schedule:
@@ -188,16 +195,12 @@ class _Plan:
         self, data: Sequences, held_out: Sequences | None, start: Parameters
     ) -> dict[str, Any]:
         """The same for the same call, and different for most others."""
-        engine = {} if self.engine == "own" else {"engine": self.engine}
+        own = {name: value for name, value in vars(self).items() if name != "schedule"}
+        if self.engine == "own":
+            del own["engine"]
         return {
-            **engine,
-            "epochs": self.epochs,
-            "batch_size": self.batch_size,
+            **own,
             "step_size": [round(float(self.schedule(k / 8)), 12) for k in range(8)],
-            "pseudocount": self.pseudocount,
-            "dropout": self.dropout,
-            "patience": self.patience,
-            "seed": self.seed,
             "data": data.fingerprint(),
             "held_out": None if held_out is None else held_out.fingerprint(),
             "start": _sample_hash(start),
@@ -248,6 +251,7 @@ class _Run:
     data: Sequences
     held_out: Sequences | None
     parameters: Parameters
+    ending: tuple[int, ...]
     folder: FitFolder | None
     checkpoint_seconds: float
     progress: Callable[[Progress], None] | None
@@ -256,7 +260,6 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.data.device)
-        self.ending = self.parameters.ending_tokens()
         self.batches = self.plan.batches(self.data)
         self.started = self.saved = self.ticked = time.monotonic()
         self.walked = self.stepped = 0

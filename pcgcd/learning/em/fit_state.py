@@ -16,8 +16,6 @@ from pcgcd.learning.em.parameters import Parameters
 from pcgcd.learning.results import Epoch
 from pcgcd.learning.resuming import check_same
 
-__all__ = ["FitFolder", "FitState"]
-
 _FORMAT = "pcgcd fit 1"
 
 

@@ -10,8 +10,6 @@ import torch
 from pcgcd.errors import InvalidParameterError
 from pcgcd.learning.sequences import Data, Sequences, inside, lengths_of
 
-__all__ = ["ngram_log_likelihood"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _DISCOUNT = 0.75

@@ -5,16 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pcgcd.basics.numbers import normalise_
+from pcgcd.basics.numbers import normalise_, row_pieces
 from pcgcd.hmm.model import HiddenMarkovModel
 from pcgcd.hmm.steps import Steps, steps_of
 from pcgcd.hmm.walks import index_of, log_likelihoods, observed_tokens, working_dtype
 from pcgcd.learning.em.expected_counts import Counts, counts_of
 
-__all__ = ["Parameters"]
-
-# Numbers that are worked on at once where the whole emission is gone through.
-_PIECE = 1 << 18
 _SMALLEST_SCALE = 1e-3
 
 
@@ -40,7 +36,7 @@ class Parameters:
     ) -> None:
         self.kind, self.steps, self.initial, self.stored = kind, steps, initial, stored
         self.scale, self.offset = scale, offset
-        parts = [(part > 0).sum(0) for part in _pieces(stored)]
+        parts = [(part > 0).sum(0) for part in row_pieces(stored)]
         self.possible_tokens = torch.stack(parts).sum(0)  # (H,), at the start
 
     @classmethod
@@ -57,8 +53,6 @@ class Parameters:
         initial = hmm.initial.detach().to(dtype).clone(memory_format=plain)
         scale, offset = torch.ones_like(initial), torch.zeros_like(initial)
         return cls(type(hmm), steps, initial, stored, scale, offset)
-
-    # -- as tensors ---------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that defines the parameters, by name; not copied."""
@@ -77,9 +71,7 @@ class Parameters:
         emission = self.stored.new_empty(self.stored.shape[::-1]).copy_(self.stored.t())
         factors = [normalise_(factor.clone()) for factor in self.steps.factors]
         initial = normalise_(self.initial.clone())
-        return self.kind.from_factors(initial, factors, normalise_(emission), validate=False)
-
-    # -- reading ------------------------------------------------------------------------------
+        return self.kind(initial, *factors, normalise_(emission), validate=False)
 
     def rows(self, tokens: Tensor) -> Tensor:
         """Emission probabilities of some tokens, and a row of ones, (tokens + 1, H)."""
@@ -103,27 +95,6 @@ class Parameters:
         tokens = observed_tokens(batch)
         index = index_of(batch, tokens)
         return log_likelihoods(self.steps, self.initial, self.rows(tokens), index, lengths)
-
-    def ending_tokens(self) -> tuple[int, ...]:
-        """The tokens that only end sequences: once one has come, it comes for ever.
-
-        Hidden states that emit nothing but such a token lead only to each other, and no other
-        state emits it.
-        """
-        single = self.possible_tokens == 1
-        candidates = torch.unique(self.stored[:, single].argmax(0)) if bool(single.any()) else ()
-        found = []
-        for token in map(int, candidates):
-            members = self.stored[token] > 0
-            elsewhere = (~members).to(self.stored.dtype).unsqueeze(0)
-            leaving = torch.empty_like(elsewhere)
-            self.steps.start(1, 1)
-            self.steps.backward(0, elsewhere, leaving)
-            if not bool((members & ~single).any()) and not bool(leaving[0, members].any()):
-                found.append(token)
-        return tuple(found)
-
-    # -- the M step ---------------------------------------------------------------------------
 
     def update(self, counts: Counts, step_size: float, pseudocount: float) -> None:
         """Set theta <- (1 - step) theta + step * (counts + pseudocount), normalised.
@@ -153,7 +124,7 @@ class Parameters:
     def write_out(self) -> None:
         """Bring the emission into ``stored`` itself."""
         if bool(self.offset.any()):
-            for part in _pieces(self.stored):
+            for part in row_pieces(self.stored):
                 positive = part > 0
                 part.mul_(self.scale).add_(positive * self.offset)
         elif bool((self.scale != 1).any()):
@@ -172,8 +143,3 @@ def _blend(theta: Tensor, counts: Tensor, step_size: float, pseudocount: float) 
     known = total > 0
     counts.div_(torch.where(known, total, torch.ones_like(total)))
     theta.lerp_(counts, known.to(theta.dtype).mul_(step_size))
-
-
-def _pieces(matrix: Tensor) -> tuple[Tensor, ...]:
-    """A few rows at a time, so that what is made of them stays small."""
-    return tuple(matrix.split(max(1, _PIECE // matrix.shape[1])))

@@ -10,8 +10,6 @@ from pcgcd.circuits.pyjuice.writing import PyjuiceExport
 from pcgcd.errors import ImpossibleEvidenceError, InvalidParameterError
 from pcgcd.learning.em.parameters import Parameters
 
-__all__ = ["PyjuiceEM"]
-
 
 class PyjuiceEM:
     """A dense HMM of one length in pyjuice, and its steps of EM.
