@@ -37,25 +37,29 @@ from pcgcd.testing.running import Laws, assert_close, assert_refused
 _LOWEST_EXPONENT = -5000
 
 
-class _Case(NamedTuple):
-    """An operator, the matrix that it stands for in a semiring, and the semiring in a type."""
+class _Side(NamedTuple):
+    """An operator or its transpose, as a semiring sees it."""
 
-    operator: Operator
+    name: str
     matrix: Exact
     numbers: Semiring[Any]
+    apply: Callable[..., Any]
+    rows: Callable[..., Any]
 
     def check(self, found: Any, expected: Exact, what: str) -> None:
-        assert_same_elements(self.numbers, found, expected, what)
+        assert_same_elements(self.numbers, found, expected, f"{self.name}: {what}")
 
-    def product(self, matrix: Exact, x: Tensor) -> Exact:
-        return exact_product(matrix, exact(x, self.numbers), self.numbers)
+    def product(self, x: Tensor) -> Exact:
+        return exact_product(self.matrix, exact(x, self.numbers), self.numbers)
 
-    def check_products(self, x: Tensor, what: str, *, transposed: bool = False) -> None:
-        """``matvec(x) = W x``, or ``rmatvec(x) = W^T x``."""
-        matrix = self.matrix.T if transposed else self.matrix
-        apply = self.operator.rmatvec if transposed else self.operator.matvec
-        found = apply(self.numbers.lift(x), self.numbers)
-        self.check(found, self.product(matrix, x), f"{apply.__name__} of {what}")
+    def check_product(self, x: Tensor, what: str) -> None:
+        self.check(self.apply(self.numbers.lift(x), self.numbers), self.product(x), what)
+
+    def check_rows(self) -> None:
+        """In any order, also repeated, also none."""
+        for index in _indices(len(self.matrix)):
+            found = self.rows(index, self.numbers)
+            self.check(found, self.matrix[index.numpy()], f"rows {index}")
 
 
 class OperatorLaws(Laws):
@@ -142,103 +146,100 @@ class OperatorLaws(Laws):
     def test_repr_names_the_operator(self, dtype: torch.dtype) -> None:
         """``repr`` is one line."""
         for operator in self.create_operators(dtype):
-            lines = repr(operator).split("\n")
-            assert len(lines) == 1 and lines[0], f"the repr is not one line: {lines}"
+            text = repr(operator)
+            assert text, "the repr is empty"
+            assert "\n" not in text, f"the repr has several lines: {text}"
 
     # -- sums of products ---------------------------------------------------------------------
 
     def test_matvec_equals_dense_product(self, semiring: Semiring[Any], dtype: torch.dtype) -> None:
         """``matvec(x) = W x`` for every batch shape."""
-        for case in self._cases(semiring, dtype):
-            for batch in self.batch_shapes:
-                x = self._numbers(semiring, (*batch, case.operator.shape[1]), dtype)
-                case.check_products(x, f"a batch {batch}")
+        for _, forward, _ in self._cases(semiring, dtype):
+            self._check_batches(forward, dtype)
 
     def test_rmatvec_equals_transposed_product(
         self, semiring: Semiring[Any], dtype: torch.dtype
     ) -> None:
         """``rmatvec(x) = W^T x`` for every batch shape."""
-        for case in self._cases(semiring, dtype):
-            for batch in self.batch_shapes:
-                x = self._numbers(semiring, (*batch, case.operator.shape[0]), dtype)
-                case.check_products(x, f"a batch {batch}", transposed=True)
+        for _, _, backward in self._cases(semiring, dtype):
+            self._check_batches(backward, dtype)
+
+    def _check_batches(self, side: _Side, dtype: torch.dtype) -> None:
+        for batch in self.batch_shapes:
+            x = self._numbers(side.numbers, (*batch, side.matrix.shape[1]), dtype)
+            side.check_product(x, f"a batch {batch}")
 
     def test_matvec_and_rmatvec_are_adjoint(
         self, semiring: Semiring[Any], dtype: torch.dtype
     ) -> None:
         """``<y, W x> = <W^T y, x>``."""
-        for case in self._cases(semiring, dtype):
-            operator, matrix, numbers = case
-            x = self._numbers(semiring, (4, operator.shape[1]), dtype)
-            y = self._numbers(semiring, (4, operator.shape[0]), dtype, seed=1)
-            forward = numbers.mul(numbers.lift(y), operator.matvec(numbers.lift(x), numbers))
-            backward = numbers.mul(operator.rmatvec(numbers.lift(y), numbers), numbers.lift(x))
-            expected = exact_sum(exact(y, numbers) * case.product(matrix, x), numbers)
-            case.check(numbers.sum(forward), expected, "<y, W x>")
-            case.check(numbers.sum(backward), expected, "<W^T y, x>")
+        for operator, forward, backward in self._cases(semiring, dtype):
+            numbers = forward.numbers
+            x = self._numbers(numbers, (4, operator.shape[1]), dtype)
+            y = self._numbers(numbers, (4, operator.shape[0]), dtype, seed=1)
+            expected = exact_sum(exact(y, numbers) * forward.product(x), numbers)
+            for side, u, v in ((forward, x, y), (backward, y, x)):
+                image = side.apply(numbers.lift(u), numbers)
+                total = numbers.sum(numbers.mul(numbers.lift(v), image))
+                side.check(total, expected, "<y, W x> = <W^T y, x>")
 
     def test_a_batch_of_one_broadcasts(self, semiring: Semiring[Any], dtype: torch.dtype) -> None:
         """The image of one row multiplies with a batch; a row repeated without copying is fine."""
-        for case in self._cases(semiring, dtype):
-            operator, matrix, numbers = case
-            x = self._numbers(semiring, (1, operator.shape[1]), dtype)
-            z = self._numbers(semiring, (3, operator.shape[0]), dtype, seed=1)
+        for operator, forward, _ in self._cases(semiring, dtype):
+            numbers = forward.numbers
+            x = self._numbers(numbers, (1, operator.shape[1]), dtype)
+            z = self._numbers(numbers, (3, operator.shape[0]), dtype, seed=1)
             product = numbers.mul(numbers.lift(z), operator.matvec(numbers.lift(x), numbers))
-            expected = exact(z, numbers) * case.product(matrix, x)
-            case.check(product, expected, "a batch of one")
+            forward.check(product, exact(z, numbers) * forward.product(x), "a batch of one")
             repeated = x.expand(3, -1)
             for view in (repeated, repeated.mT.contiguous().mT):
-                case.check_products(view, "a view of one row")
+                forward.check_product(view, "a view of one row")
 
     def test_zeros_stay_exact(self, semiring: Semiring[Any], dtype: torch.dtype) -> None:
         """A unit that no positive input reaches is exactly zero; every other one is not."""
-        for case in self._cases(semiring, dtype):
-            for size, transposed in zip(case.operator.shape, (True, False)):
-                one = torch.eye(size, dtype=dtype)
+        for _, *sides in self._cases(semiring, dtype):
+            for side in sides:
+                one = torch.eye(side.matrix.shape[1], dtype=dtype)
                 for x in (one, 1 - one, torch.zeros_like(one)):
-                    case.check_products(x, "a unit vector, or all but it", transposed=transposed)
+                    side.check_product(x, "a unit vector, or all but it")
 
     def test_no_false_zeros_over_a_wide_range(
         self, wide_semiring: Semiring[Any], dtype: torch.dtype
     ) -> None:
         """Inputs from 2^-5000 to 1, where the largest often has weight zero, are all counted."""
-        for case in self._cases(wide_semiring, dtype):
-            operator, matrix, numbers = case
-            for apply, w in ((operator.matvec, matrix), (operator.rmatvec, matrix.T)):
-                values, exponents = self._wide_numbers(w.shape[1], dtype)
-                found = apply(powers_of_two(numbers, values, exponents), numbers)
-                expected = exact_product(w, exact_power(values, exponents), numbers)
-                case.check(found, expected, f"{apply.__name__} over a wide range")
+        for _, *sides in self._cases(wide_semiring, dtype):
+            for side in sides:
+                values, exponents = self._wide_numbers(side.matrix.shape[1], dtype)
+                x = powers_of_two(side.numbers, values, exponents)
+                power = exact_power(values, exponents)
+                expected = exact_product(side.matrix, power, side.numbers)
+                side.check(side.apply(x, side.numbers), expected, "a wide range")
 
     # -- parts of the matrix ------------------------------------------------------------------
 
     def test_rows_are_the_rows(self, semiring: Semiring[Any], dtype: torch.dtype) -> None:
         """``rows(index)`` are the rows, in any order, also repeated, also none."""
-        for case in self._cases(semiring, dtype):
-            for index in self._indices(case.operator.shape[0]):
-                found = case.operator.rows(index, case.numbers)
-                case.check(found, case.matrix[index.numpy()], f"rows {index}")
+        for _, forward, _ in self._cases(semiring, dtype):
+            forward.check_rows()
 
     def test_columns_are_the_columns(self, semiring: Semiring[Any], dtype: torch.dtype) -> None:
         """``columns(index)`` are the columns, in any order, also repeated, also none."""
-        for case in self._cases(semiring, dtype):
-            for index in self._indices(case.operator.shape[1]):
-                found = case.operator.columns(index, case.numbers)
-                case.check(found, case.matrix.T[index.numpy()], f"columns {index}")
+        for _, _, backward in self._cases(semiring, dtype):
+            backward.check_rows()
 
     def test_total_is_the_sum_of_the_columns(
         self, semiring: Semiring[Any], dtype: torch.dtype
     ) -> None:
         """``total()`` is W times a vector of ones, as a batch of one."""
-        for case in self._cases(semiring, dtype):
-            expected = exact_sum(case.matrix, case.numbers)[None, :]
-            case.check(case.operator.total(case.numbers), expected, "total")
+        for operator, forward, _ in self._cases(semiring, dtype):
+            expected = exact_sum(forward.matrix, forward.numbers)[None, :]
+            forward.check(operator.total(forward.numbers), expected, "total")
 
     def test_selection_names_unit_vectors(self, dtype: torch.dtype) -> None:
         """Where ``selection`` answers, each row has a single one, in the column that it names."""
         for operator in self.create_operators(dtype):
             matrix = self.dense_operator(operator)
-            for index in self._indices(operator.shape[0]):
+            for index in _indices(operator.shape[0]):
                 selected = operator.selection(index)
                 if selected is not None:
                     expected = torch.nn.functional.one_hot(selected, operator.shape[1])
@@ -271,18 +272,20 @@ class OperatorLaws(Laws):
 
     def test_plain_calls_keep_the_precision(self, dtype: torch.dtype) -> None:
         """Without a semiring, plain numbers are computed with in their own floating type."""
-        for case in self._cases(LINEAR, dtype) if LINEAR in self.semirings else ():
-            operator, matrix, numbers = case
-            for apply, w in ((operator.matvec, matrix), (operator.rmatvec, matrix.T)):
-                x = self._numbers(numbers, (3, w.shape[1]), dtype)
-                y = apply(x)
+        if LINEAR not in self.semirings:
+            return
+        for operator, *sides in self._cases(LINEAR, dtype):
+            for side in sides:
+                x = self._numbers(LINEAR, (3, side.matrix.shape[1]), dtype)
+                y = side.apply(x)
                 assert y.dtype == dtype, f"{dtype} numbers became {y.dtype}"
-                case.check(y, case.product(w, x), "a plain call")
+                side.check(y, side.product(x), "a plain call")
+                if operator.dtype is not None:
+                    found = side.rows(torch.arange(len(side.matrix)))
+                    side.check(found, side.matrix, "plain rows")
             if operator.dtype is not None:
-                rows, columns = (torch.arange(size) for size in operator.shape)
-                case.check(operator.rows(rows), matrix, "plain rows")
-                case.check(operator.columns(columns), matrix.T, "plain columns")
-                case.check(operator.total(), exact_sum(matrix, numbers)[None, :], "plain total")
+                expected = exact_sum(sides[0].matrix, LINEAR)[None, :]
+                sides[0].check(operator.total(), expected, "plain total")
 
     def test_gradients_are_the_derivatives(self, smooth_semiring: Semiring[Any]) -> None:
         """Central differences agree with gradients, for the inputs and for positive weights."""
@@ -296,7 +299,7 @@ class OperatorLaws(Laws):
             assert operator.requires_grad == bool(weights), "requires_grad is wrong"
             for size, mask, call in self._calls(operator, numbers):
                 x = self._numbers(numbers, (1, size), torch.float64).clamp(min=0.1)
-                self._gradcheck(numbers, call, x.requires_grad_(), weights, mask)
+                self._gradcheck(numbers, x.requires_grad_(), weights, mask, call)
 
     def test_gradients_at_zeros_are_defined(
         self, smooth_semiring: Semiring[Any], dtype: torch.dtype
@@ -322,7 +325,8 @@ class OperatorLaws(Laws):
                 x = values[:3].clamp(min=0.5).requires_grad_()
                 scale = powers_of_two(numbers, torch.ones(tuple(x.shape)), exponents[:3])
                 _, reached, matvec = self._calls(operator, numbers)[0]
-                self._gradcheck(numbers, matvec, x, [], reached, scale)
+                scaled = functools.partial(numbers.mul, scale)
+                self._gradcheck(numbers, x, [], reached, scaled, matvec)
 
     def test_counting_refuses_fractional_weights(self) -> None:
         """The counting semiring says so where weights are not whole numbers."""
@@ -343,8 +347,8 @@ class OperatorLaws(Laws):
             tensors.update((id(t), t) for t in self.parameters(part))
         return list(tensors.values())
 
-    def _choices(self, argument: str) -> Sequence[Any]:
-        choices = super()._choices(argument)
+    def choices(self, argument: str) -> Sequence[Any]:
+        choices = super().choices(argument)
         if all(self._is_whole(operator) for operator in self.create_operators(torch.float64)):
             return choices
         return [choice for choice in choices if not isinstance(choice, Counting)]
@@ -353,11 +357,19 @@ class OperatorLaws(Laws):
         matrix = self.dense_operator(operator).detach().double()
         return torch.equal(matrix, matrix.round())
 
-    def _cases(self, semiring: Semiring[Any], dtype: torch.dtype) -> Iterator[_Case]:
+    def _cases(
+        self, semiring: Semiring[Any], dtype: torch.dtype
+    ) -> Iterator[tuple[Operator, _Side, _Side]]:
+        """The operators, and each as the semiring in the type sees it: forward and backward."""
         numbers = semiring.with_dtype(dtype)
         matrix_of = self.heaviest_terms if isinstance(semiring, Maximum) else self.dense_operator
         for operator in self.create_operators(dtype):
-            yield _Case(operator, exact(matrix_of(operator), numbers), numbers)
+            matrix = exact(matrix_of(operator), numbers)
+            yield (
+                operator,
+                _Side("the operator", matrix, numbers, operator.matvec, operator.rows),
+                _Side("its transpose", matrix.T, numbers, operator.rmatvec, operator.columns),
+            )
 
     def _numbers(
         self, semiring: Semiring[Any], shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0
@@ -380,10 +392,6 @@ class OperatorLaws(Laws):
         one = torch.eye(size, dtype=torch.bool)
         return values * (one | ~missing), exponents.masked_fill(one, 0)
 
-    def _indices(self, size: int) -> list[Tensor]:
-        everything = torch.arange(size)
-        return [everything, everything.flip(0).repeat(2)[: size + 1], everything[:0]]
-
     def _calls(
         self, operator: Operator, numbers: Semiring[Any]
     ) -> list[tuple[int, Tensor, Callable[[Any], Any]]]:
@@ -399,19 +407,12 @@ class OperatorLaws(Laws):
         ]
 
     def _gradcheck(
-        self,
-        semiring: Semiring[Any],
-        call: Callable[[Any], Any],
-        x: Tensor,
-        weights: Sequence[Tensor],
-        mask: Tensor,
-        scale: Any = None,
+        self, semiring: Semiring[Any], x: Tensor, weights: list[Tensor], mask: Tensor, *calls: Any
     ) -> None:
-        """Compare gradients with differences where the result is positive."""
+        """Compare gradients with differences where the result of the calls is positive."""
 
         def function(x: Tensor, *_: Tensor) -> Tensor:
-            lifted = semiring.lift(x)
-            y = call(lifted if scale is None else semiring.mul(lifted, scale))
+            y = functools.reduce(lambda y, call: call(y), calls, semiring.lift(x))
             log: Tensor = semiring.to_log(y)
             return log.masked_select(mask)
 
@@ -419,3 +420,8 @@ class OperatorLaws(Laws):
             torch.autograd.gradcheck(function, (x, *weights), atol=1e-5, rtol=1e-3)
         except GradcheckError as error:
             raise AssertionError(f"gradients in {semiring}: {error}") from error
+
+
+def _indices(size: int) -> list[Tensor]:
+    everything = torch.arange(size)
+    return [everything, everything.flip(0).repeat(2)[: size + 1], everything[:0]]

@@ -29,18 +29,19 @@ class Laws:
         """Run a law that has an argument, such as ``dtype``, for each of its ``dtypes``."""
         for name in self._arguments:
             if name in metafunc.fixturenames:
-                values = self._choices(name)
-                ids = [
-                    str(value).removeprefix("torch.")
-                    if isinstance(value, torch.dtype)
-                    else type(value).__name__
-                    for value in values
-                ]
-                metafunc.parametrize(name, values, ids=ids)
+                choices = self.choices(name)
+                metafunc.parametrize(name, choices, ids=[_name_of(choice) for choice in choices])
 
-    def _choices(self, argument: str) -> Sequence[Any]:
+    def choices(self, argument: str) -> Sequence[Any]:
+        """What a law's argument may be: by default, the attribute of its name in the plural."""
         choices: Sequence[Any] = getattr(self, f"{argument}s")
         return choices
+
+
+def _name_of(choice: object) -> str:
+    if isinstance(choice, torch.dtype):
+        return str(choice).removeprefix("torch.")
+    return type(choice).__name__
 
 
 def run_laws(suite: type) -> int:
@@ -67,23 +68,11 @@ def run_laws(suite: type) -> int:
         if not name.startswith("test_"):
             continue
         law = getattr(laws, name)
-        choices = _Choices(tuple(inspect.signature(law).parameters))
-        laws.pytest_generate_tests(choices)
-        for arguments in itertools.product(*(choices.of[name] for name in choices.fixturenames)):
+        choices = [laws.choices(argument) for argument in inspect.signature(law).parameters]
+        for arguments in itertools.product(*choices):
             law(*arguments)
             count += 1
     return count
-
-
-class _Choices:
-    """What ``pytest_generate_tests`` is given: the names of arguments, and room for values."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.fixturenames = names
-        self.of: dict[str, Sequence[Any]] = {}
-
-    def parametrize(self, name: str, values: Sequence[Any], ids: Sequence[str]) -> None:
-        self.of[name] = values
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from pcgcd.testing.exact import (
     log_of,
     powers_of_two,
 )
+from pcgcd.testing.running import Laws, assert_close
 
 
 class SemiringLaws(Laws):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 
 import numpy as np
@@ -324,3 +325,16 @@ def test_bad_input_gets_a_clear_error(
     }
     with pytest.raises(error, match=message):
         FiniteAutomaton.from_edges(**{**good, **change})  # type: ignore[arg-type]
+
+
+def test_functions_of_other_modules_are_methods_with_signature_and_docstring() -> None:
+    fa = FiniteAutomaton.from_edges(
+        num_states=1, vocab_size=2, initial=0, accepting={0}, edges=[(0, 0, {0})]
+    )
+    for name in ("union", "repeat", "is_empty", "random_word", "to_dot"):
+        method = getattr(fa, name)
+        assert method.__self__ is fa
+        assert method.__func__ is getattr(FiniteAutomaton, name)
+        assert method.__doc__
+    assert list(inspect.signature(fa.repeat).parameters) == ["least", "most", "state_limit"]
+    assert fa.repeat(most=0).count_words(0) == 1
