@@ -239,7 +239,7 @@ def test_a_budget_too_small_names_the_smallest_that_works() -> None:
     )
     hmm = HMM.random(2, 2, generator=torch.Generator().manual_seed(0))
     for circuit in (fa, hmm * fa):
-        with pytest.raises(EmptyLanguageError, match="smallest length that works is 3") as error:
+        with pytest.raises(EmptyLanguageError, match="smallest budget that works is 3") as error:
             circuit.sample(1, length=2)
         assert (error.value.length, error.value.shortest_length) == (2, 3)
 

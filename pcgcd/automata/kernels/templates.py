@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.jit import compiled, inlined
 from pcgcd.automata.kernels.lists import append_list, intern_list, new_lists, reserved
 from pcgcd.automata.kernels.walks import EMPTY, sort_by_target, stays_below, walk
 
@@ -325,7 +325,7 @@ def with_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
     return Templates(templates.key, traces, exits, targets, labels)
 
 
-@compiled
+@inlined
 def walk_exits(nodes: Any, moves: Any, templates: Any, number: Any, scratch: Any, out: Any) -> None:
     """Walk what a template has left out, for the state that ``scratch`` was last fitted to."""
     exits = templates.exits
