@@ -43,6 +43,7 @@ def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) ->
         StructuralPropertyError: The operands are not compatible; names both scopes.
         VocabularyMismatchError: They are over different vocabularies.
 
+    >>> import torch
     >>> from pcgcd import HMM, FiniteAutomaton
     >>> hmm = HMM(torch.tensor([1.0]), torch.tensor([[1.0]]), torch.tensor([[0.5, 0.5]]))
     >>> one = FiniteAutomaton.from_edges(
@@ -102,6 +103,7 @@ def is_structured_decomposable(circuit: CircuitLike) -> bool:
 def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = None) -> CircuitLike:
     """``sum_i weights[i] * operands[i]``, pointwise. Without weights, the plain sum.
 
+    >>> import torch
     >>> from pcgcd import HMM
     >>> a = HMM(torch.tensor([1.0]), torch.tensor([[1.0]]), torch.tensor([[0.5, 0.5]]))
     >>> b = HMM(torch.tensor([1.0]), torch.tensor([[1.0]]), torch.tensor([[1.0, 0.0]]))

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from pcgcd.automata.kernels.bits import set_intervals
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key, walk_exits
 from pcgcd.automata.kernels.walks import begin_walk, walk
 from pcgcd.automata.limits import NEVER
-from pcgcd.automata.masks.bits import set_intervals
 
 NO_TEMPLATE = -1
 NO_ROOM = -2

@@ -9,13 +9,14 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.kernels.bits import set_intervals
 from pcgcd.automata.kernels.lazy_masks import NO_TEMPLATE, new_names, write_narrow, write_wide
 from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.templates import LOCAL_LIMIT
 from pcgcd.automata.kernels.walks import EMPTY, Output, new_output
 from pcgcd.automata.lifting import ByteTable
 from pcgcd.automata.limits import NEVER
-from pcgcd.automata.masks.bits import Words, set_intervals
+from pcgcd.automata.masks.bits import Words
 from pcgcd.automata.masks.state_sets import (
     CACHE_BYTES,
     Array,
