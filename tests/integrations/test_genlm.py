@@ -299,7 +299,7 @@ def test_wrong_input_is_told() -> None:
     assert wait(potential.prefix(dead * 3)) == -math.inf
     with pytest.raises(EmptyLanguageError, match="smallest budget that works is 4"):
         ConstraintPotential(regex("bbb"), VOCABULARY, 3)
-    with pytest.raises(InvalidParameterError, match="positive"):
+    with pytest.raises(InvalidParameterError, match="whole number of at least 1"):
         ConstraintPotential(regex("b"), VOCABULARY, 0)
     product = ProductPotential(hmm(), AUTOMATA["constraint"], VOCABULARY, BUDGET)
     with pytest.raises(InvalidParameterError, match=r"\[0, 1\]"):
