@@ -43,11 +43,12 @@ class Row:
     @property
     def log_prefix(self) -> float:
         """See :class:`PrefixState`."""
-        guide, free = self.engine.guide, self.engine.free_messages
+        guide = self.engine.guide
         if self.log_forward == -math.inf:
             return -math.inf
         if guide.is_normalised:
             return self.log_forward if self.filter is not None else guide.log_initial
+        free = self.engine.free_messages
         free.extend(self.budget)
         if self.filter is None:
             return free.log_mass(self.budget)

@@ -100,9 +100,9 @@ class _Plan:
             for child in layer.children:
                 self.parents[child].append(layer)
         self.inputs: list[list[InputLayer]] = [[] for _ in circuit.variables]
-        column = {variable: t for t, variable in enumerate(circuit.variables)}
+        self.column = {variable: t for t, variable in enumerate(circuit.variables)}
         for layer in circuit.inputs:
-            self.inputs[column[layer.variable]].append(layer)
+            self.inputs[self.column[layer.variable]].append(layer)
         self.values: dict[Layer, Scaled] = {}
 
     @cached_property
@@ -142,12 +142,15 @@ class _Messages(Frozen):
     def advance(self, tokens: Tensor) -> _Messages:
         """With one more token each: forget what it changes."""
         variable = self.plan.circuit.variables[self.tokens.shape[1]]
-        inside = {layer for layer in self.plan.order if layer.scope.bits >> variable & 1}
+
+        def concerns(layer: Layer) -> bool:
+            return bool(layer.scope.bits >> variable & 1)
+
         return _Messages(
             self.plan,
             torch.cat([self.tokens, tokens.unsqueeze(1)], 1),
-            {layer: value for layer, value in self._values.items() if layer not in inside},
-            {layer: flow for layer, flow in self._flows.items() if layer in inside},
+            {layer: value for layer, value in self._values.items() if not concerns(layer)},
+            {layer: flow for layer, flow in self._flows.items() if concerns(layer)},
         )
 
     def select(self, rows: Tensor) -> _Messages:
@@ -214,8 +217,7 @@ class _Messages(Frozen):
     def _computed(self, layer: Layer) -> Scaled:
         real = self.plan.real
         if isinstance(layer, InputLayer) and self._store(layer) is self._values:
-            column = self.plan.circuit.variables.index(layer.variable)
-            return layer.observed(self.tokens[:, column], real)
+            return layer.observed(self.tokens[:, self.plan.column[layer.variable]], real)
         below = [self._store(child)[child] for child in layer.children]
         return layer.up(below, real)
 
