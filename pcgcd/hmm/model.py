@@ -117,7 +117,12 @@ class HiddenMarkovModel(Chain):
         return self.with_emission(going_on.emission(self.emission, prompt))
 
     def with_emission(self, emission: Tensor, copying: Copying | None = None) -> Self:
-        """The same initial and transition probabilities with other emissions, (H, V)."""
+        """The same initial and transition probabilities with other emissions, (H, V).
+
+        Their rows must sum to one, unless those of this model do not either.
+        """
+        if _worst_sum(self.emission) <= _TOLERANCE:
+            _check_sums("emission", emission)
         tensors = (self.initial, *self.transition_factors, emission)
         return type(self)(*tensors, copying=copying, validate=False)
 
@@ -198,13 +203,17 @@ class HiddenMarkovModel(Chain):
             )
         for name in ("initial", *self.factor_names, "emission"):
             weights = getattr(self, name)
-            check_weights(name, weights)
-            if validate:
-                _check_sums(name, weights)
+            (_check_sums if validate else check_weights)(name, weights)
+
+
+def _worst_sum(weights: Tensor) -> float:
+    """How far the sum of a row is from one, at most."""
+    return float((weights.detach().sum(-1) - 1).abs().max())
 
 
 def _check_sums(name: str, weights: Tensor) -> None:
-    error = float((weights.detach().sum(-1) - 1).abs().max())
+    check_weights(name, weights)
+    error = _worst_sum(weights)
     if not error <= _TOLERANCE:
         raise InvalidParameterError(
             f"{name} must sum to 1 along its last axis, but is off by up to {error:g}; normalise "

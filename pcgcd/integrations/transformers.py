@@ -45,8 +45,9 @@ class ConstrainedLogitsProcessor:
     """What the processors have in common: any proposal of :mod:`pcgcd.decoding` as scores.
 
     A processor serves one ``generate`` call at a time. It starts afresh with prompts that are not
-    the last call's texts; to go on from the output of the call before with a new text, call
-    :meth:`reset` in between. With ``prompt_length`` there is nothing to notice.
+    the last call's texts, and with those of a call in which every text has ended. To begin a new
+    text after one that was cut off, call :meth:`reset` in between. With ``prompt_length`` there is
+    nothing to notice.
 
     transformers calls any object with two arguments; it needs no base class of theirs, and this
     module does not import transformers.
@@ -186,9 +187,18 @@ class ConstrainedLogitsProcessor:
         ]
 
     def _notice_new_call(self, input_ids: Tensor) -> None:
-        """Begin with these prompts, unless each row is a row of the last call and one token."""
+        """Begin with these prompts, unless each row is a row of the last call and one token.
+
+        Where all texts have ended, ``generate`` asks no more: these are prompts of a new call.
+        """
         last, length = self._last, input_ids.shape[1]
-        if last is None or length <= self._prompt_length or not _extends(input_ids, last):
+        texts = input_ids[:, self._prompt_length :].tolist()
+        if (
+            last is None
+            or length <= self._prompt_length
+            or not _extends(input_ids, last)
+            or all(not self._ends.isdisjoint(text) for text in texts)
+        ):
             self.reset()
             self._prompt_length = length
         elif length <= last.shape[1]:
@@ -205,7 +215,8 @@ class ConstrainedLogitsProcessor:
         if self._within_budget and self.budget is not None and len(text) >= self.budget:
             raise InvalidParameterError(
                 f"a text has {len(text)} tokens and no end, and generate asks for more, but the "
-                f"budget is {self.budget}; give generate max_new_tokens={self.budget}"
+                f"budget is {self.budget}; give generate max_new_tokens={self.budget}, or call "
+                "reset() if these texts are the prompts of a new call"
             )
         return False
 

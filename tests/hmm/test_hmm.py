@@ -181,6 +181,14 @@ def test_what_is_no_weight_is_refused_whoever_makes_it(name: str, wrong: float) 
                 model.with_emission(bad)
 
 
+def test_other_emissions_must_be_probabilities_as_those_before_them() -> None:
+    hmm = HMM(PI, A, B)
+    with pytest.raises(InvalidParameterError, match="emission must sum to 1"):
+        hmm.with_emission(5 * B)
+    unnormalised = HMM(PI, A, 2 * B, validate=False)
+    assert torch.equal(unnormalised.with_emission(5 * B).emission, 5 * B)
+
+
 def test_tensors_that_were_spoilt_later_are_found_when_they_are_moved() -> None:
     hmm = HMM(PI.clone(), A.clone(), B.clone())
     hmm.transition[0, 0] = float("nan")

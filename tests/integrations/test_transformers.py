@@ -344,6 +344,28 @@ def test_a_prompt_that_is_the_beginning_of_the_last_text_is_refused_until_reset(
     assert_satisfied([constraint] * 3, texts(found, 6))
 
 
+def test_the_whole_output_of_a_call_can_be_the_prompt_of_the_next() -> None:
+    constraint = regex("b{3}|a")
+    shared = processor("gcd", constraint)
+    first = run(plain_model(), shared, do_sample=False).sequences
+    assert all(not set(EOS).isdisjoint(row) for row in first[:, PROMPTS.shape[1] :].tolist())
+    mask = torch.ones_like(first)
+    again = run(plain_model(), shared, do_sample=False, inputs=first, attention_mask=mask)
+    fresh = processor("gcd", constraint)
+    expected = run(plain_model(), fresh, do_sample=False, inputs=first, attention_mask=mask)
+    assert torch.equal(again.sequences, expected.sequences)
+    assert_satisfied([constraint] * len(first), texts(again, first.shape[1]))
+
+
+def test_a_cut_off_output_as_the_next_prompt_is_refused_where_the_budget_ends() -> None:
+    constraint = regex("(a|b)*")
+    shared = processor("gcd", constraint)
+    lm = model({5: -50.0, 6: -50.0})
+    first = run(lm, shared, do_sample=False).sequences
+    with pytest.raises(InvalidParameterError, match=r"reset\(\)"):
+        run(lm, shared, do_sample=False, inputs=first, attention_mask=torch.ones_like(first))
+
+
 def test_prompt_length_makes_the_end_of_the_prompt_part_of_the_text() -> None:
     constraint = regex("ab(c|a)")
     prompts = torch.tensor([[7, 0, 0, 1], [0, 3, 0, 1]])
