@@ -136,6 +136,16 @@ def write_json(value: Any, path: Path) -> Path:
     return path
 
 
+def write_with_figure(value: Any, figure: Any, path: Path) -> list[Path]:
+    """Write the numbers and their picture beside each other; the path has no suffix."""
+    from pcgcd.viz import save
+
+    return [
+        write_json(value, path.with_suffix(".json")),
+        save(figure, path.with_suffix(".png")),
+    ]
+
+
 def rounded(value: Any, digits: int = 4) -> Any:
     """The same nested value with its floats cut to a few significant digits."""
     if isinstance(value, float):

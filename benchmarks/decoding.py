@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import HERE, RESULTS, in_fresh_process, machine, rounded
-from common import write_json as write
+from common import HERE, RESULTS, in_fresh_process, machine, rounded, write_with_figure
 from product_workload import vocabulary_file
 from rich import box
 from rich.table import Table
@@ -188,9 +187,4 @@ def save(results: dict[str, Any], folder: Path = RESULTS) -> list[Path]:
     """The numbers and their figure."""
     from decoding_figure import figure
 
-    from pcgcd.viz import save as save_figure
-
-    return [
-        write(results, folder / f"{NAME}.json"),
-        save_figure(figure(results), folder / f"{NAME}.png"),
-    ]
+    return write_with_figure(results, figure(results), folder / NAME)

@@ -19,8 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import RESULTS, THREADS, extra_memory, in_fresh_process, machine, rounded
-from common import write_json as write
+from common import (
+    RESULTS,
+    THREADS,
+    extra_memory,
+    in_fresh_process,
+    machine,
+    rounded,
+    write_with_figure,
+)
 from rich.table import Table
 
 import pcgcd
@@ -233,12 +240,7 @@ def save(results: dict[str, Any], folder: Path = RESULTS) -> list[Path]:
     """The numbers and their figure."""
     from em_figure import figure
 
-    from pcgcd.viz import save as save_figure
-
-    return [
-        write(results, folder / f"{NAME}.json"),
-        save_figure(figure(results), folder / f"{NAME}.png"),
-    ]
+    return write_with_figure(results, figure(results), folder / NAME)
 
 
 if __name__ == "__main__":

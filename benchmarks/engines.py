@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import HERE, RESULTS, THREADS, in_fresh_process, machine, rounded
-from common import write_json as write
+from common import HERE, RESULTS, THREADS, in_fresh_process, machine, rounded, write_with_figure
 from rich import box
 from rich.table import Table
 
@@ -389,9 +388,4 @@ def save(results: dict[str, Any], folder: Path = RESULTS) -> list[Path]:
         return []
     from engines_figure import figure
 
-    from pcgcd.viz import save as save_figure
-
-    return [
-        write(results, folder / f"{NAME}.json"),
-        save_figure(figure(results), folder / f"{NAME}.png"),
-    ]
+    return write_with_figure(results, figure(results), folder / NAME)

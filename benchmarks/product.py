@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import RESULTS, in_fresh_process, machine, rounded
-from common import write_json as write
+from common import RESULTS, in_fresh_process, machine, rounded, write_with_figure
 from product_workload import LENGTH, vocabulary_file
 from rich import box
 from rich.table import Table
@@ -167,9 +166,4 @@ def save(results: dict[str, Any], folder: Path = RESULTS) -> list[Path]:
     """The numbers and their figure."""
     from product_figure import figure
 
-    from pcgcd.viz import save as save_figure
-
-    return [
-        write(results, folder / f"{NAME}.json"),
-        save_figure(figure(results), folder / f"{NAME}.png"),
-    ]
+    return write_with_figure(results, figure(results), folder / NAME)

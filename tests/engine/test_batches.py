@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pcgcd import FiniteAutomaton, constraints
-from pcgcd.engine import ChainEngine, ChainState, start_batch
+from pcgcd.engine import ChainEngine, PrefixState, start_batch
 from pcgcd.errors import InvalidParameterError
 from tests.engine.worlds import (
     VOCAB_SIZE,
@@ -24,7 +24,7 @@ from tests.engine.worlds import (
 PADDED = padded_automata()
 
 
-def everything(state: ChainState) -> tuple[torch.Tensor, ...]:
+def everything(state: PrefixState) -> tuple[torch.Tensor, ...]:
     return (
         state.next_tokens().dense(VOCAB_SIZE).double(),
         state.log_lookahead(),
@@ -33,13 +33,13 @@ def everything(state: ChainState) -> tuple[torch.Tensor, ...]:
     )
 
 
-def same(found: ChainState, expected: ChainState) -> None:
+def same(found: PrefixState, expected: PrefixState) -> None:
     for a, b in zip(everything(found), everything(expected)):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-6)
     assert found.live_states == expected.live_states
 
 
-def random_step(state: ChainState, rng: np.random.Generator) -> list[int]:
+def random_step(state: PrefixState, rng: np.random.Generator) -> list[int]:
     """An allowed token for each row; now and then another one."""
     allowed = state.next_tokens().dense(VOCAB_SIZE).isfinite().numpy()
     return [
@@ -66,6 +66,18 @@ def test_select_permutes_repeats_and_drops_everything() -> None:
     assert state.select([]).next_tokens().num_rows == 0
 
 
+def step_together(
+    batch: PrefixState, single: list[PrefixState], rng: np.random.Generator
+) -> tuple[PrefixState, list[PrefixState]]:
+    """Compare a batch with its rows, then go on with the same tokens."""
+    whole = everything(batch)
+    for i, one in enumerate(single):
+        for a, b in zip(whole, everything(one)):
+            torch.testing.assert_close(a[i : i + 1], b, atol=1e-6, rtol=1e-6)
+    tokens = random_step(batch, rng)
+    return batch.advance(tokens), [one.advance([token]) for one, token in zip(single, tokens)]
+
+
 @pytest.mark.parametrize("model", [random_hmm, random_monarch])
 @pytest.mark.parametrize("nfa", [False, True])
 def test_a_batch_equals_its_rows_one_by_one(model: type, nfa: bool) -> None:
@@ -77,13 +89,7 @@ def test_a_batch_equals_its_rows_one_by_one(model: type, nfa: bool) -> None:
     for _ in range(4):
         for i, one in enumerate(single):
             same(batch.select([i]), one)
-        whole = everything(batch)
-        for i, one in enumerate(single):
-            for a, b in zip(whole, everything(one)):
-                torch.testing.assert_close(a[i : i + 1], b, atol=1e-6, rtol=1e-6)
-        tokens = random_step(batch, rng)
-        batch = batch.advance(tokens)
-        single = [one.advance([token]) for one, token in zip(single, tokens)]
+        batch, single = step_together(batch, single, rng)
 
 
 def test_several_constraints_models_and_budgets_share_a_batch() -> None:
@@ -97,13 +103,7 @@ def test_several_constraints_models_and_budgets_share_a_batch() -> None:
     batch = start_batch(items)
     single = [engine.start([budget]) for engine, budget in items]
     for _ in range(5):
-        whole = everything(batch)
-        for i, one in enumerate(single):
-            for a, b in zip(whole, everything(one)):
-                torch.testing.assert_close(a[i : i + 1], b, atol=1e-6, rtol=1e-6)
-        tokens = random_step(batch, rng)
-        batch = batch.advance(tokens)
-        single = [one.advance([token]) for one, token in zip(single, tokens)]
+        batch, single = step_together(batch, single, rng)
 
 
 def test_few_tokens_are_listed_and_many_are_not() -> None:

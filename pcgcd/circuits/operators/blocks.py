@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import zip_longest
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,10 +23,18 @@ from pcgcd.errors import InvalidParameterError
 class _Blocks(Operator):
     """An operator whose rows or columns (or both) belong to one block after the other."""
 
+    _shared: ClassVar[tuple[tuple[int, str], ...]] = ()  # the axes that all blocks have in common
+
     def __init__(self, *blocks: Operator) -> None:
         if not blocks:
             raise InvalidParameterError(f"{type(self).__name__} needs at least one operator")
         self.blocks = blocks
+        for axis, what in self._shared:
+            if len(set(self._sizes(axis))) > 1:
+                raise InvalidParameterError(
+                    f"the operators of {type(self).__name__} must have equally many {what}, but "
+                    f"have {self._sizes(axis)}"
+                )
 
     @property
     def cost(self) -> int:
@@ -121,13 +130,7 @@ class BlockDiagonal(_Blocks):
 class Stacked(_Blocks):
     """The rows of one block above those of the next; all have the same columns."""
 
-    def __init__(self, *blocks: Operator) -> None:
-        super().__init__(*blocks)
-        if len(set(self._sizes(1))) > 1:
-            raise InvalidParameterError(
-                f"operators one above the other must have equally many columns, but have "
-                f"{self._sizes(1)}"
-            )
+    _shared = ((1, "columns"),)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -153,12 +156,7 @@ class Stacked(_Blocks):
 class SideBySide(_Blocks):
     """The columns of one block before those of the next; all have the same rows."""
 
-    def __init__(self, *blocks: Operator) -> None:
-        super().__init__(*blocks)
-        if len(set(self._sizes(0))) > 1:
-            raise InvalidParameterError(
-                f"operators side by side must have equally many rows, but have {self._sizes(0)}"
-            )
+    _shared = ((0, "rows"),)
 
     @property
     def shape(self) -> tuple[int, int]:

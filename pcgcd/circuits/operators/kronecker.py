@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TypeAlias
 
@@ -74,18 +75,24 @@ class Kronecker(Operator):
         return _cheapest_order(self.left.factors, self.right.factors, True)
 
     def matvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        message = semiring.unflatten(x, self.left.shape[1], self.right.shape[1])
-        for on_left, operator in self._plan[1]:
-            message = semiring.swap(message) if on_left else message
-            message = operator.matvec(message, semiring)
-            message = semiring.swap(message) if on_left else message
-        return semiring.flatten(message)
+        steps = [(on_left, operator.matvec) for on_left, operator in self._plan[1]]
+        return self._applied(x, 1, steps, semiring)
 
     def rmatvec(self, x: Value, semiring: Semiring[Value] = PLAIN) -> Value:
-        message = semiring.unflatten(x, self.left.shape[0], self.right.shape[0])
-        for on_left, operator in self._transposed_plan[1]:
+        steps = [(on_left, operator.rmatvec) for on_left, operator in self._transposed_plan[1]]
+        return self._applied(x, 0, steps, semiring)
+
+    def _applied(
+        self,
+        x: Value,
+        axis: int,
+        steps: Iterable[tuple[bool, Callable[[Value, Semiring[Value]], Value]]],
+        semiring: Semiring[Value],
+    ) -> Value:
+        message = semiring.unflatten(x, self.left.shape[axis], self.right.shape[axis])
+        for on_left, apply in steps:
             message = semiring.swap(message) if on_left else message
-            message = operator.rmatvec(message, semiring)
+            message = apply(message, semiring)
             message = semiring.swap(message) if on_left else message
         return semiring.flatten(message)
 
