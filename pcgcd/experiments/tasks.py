@@ -1,4 +1,4 @@
-"""Prompts with constraints for the experiments: function calls of BFCL, words of CommonGen.
+"""Prompts with constraints: calls (BFCL), words (CommonGen), JSON schemas, queries (Spider).
 
 Each set is split once and for all: an HMM is distilled on one part, and measured on the other.
 """
@@ -6,18 +6,20 @@ Each set is split once and for all: an HMM is distilled on one part, and measure
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from pcgcd.automata import Vocabulary
 from pcgcd.basics.files import write_text
-from pcgcd.errors import InvalidParameterError
+from pcgcd.errors import InvalidParameterError, PcgcdError
 from pcgcd.learning import Source
 from pcgcd.learning.distillation.prompts import constraint_of
+
+T = TypeVar("T")
 
 Part: TypeAlias = Literal["train", "held out"]
 
@@ -49,7 +51,6 @@ def tool_prompts(folder: Path, part: Part) -> list[Source]:
     Left out are questions whose functions take more than 1,000 characters to describe, or whose
     shortest call takes more than 120 bytes.
     """
-    characters = Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), None], eos_ids=256)
     found = []
     for name in _TOOL_FILES:
         for row in _rows(folder / "bfcl" / f"{name}.jsonl"):
@@ -60,12 +61,9 @@ def tool_prompts(folder: Path, part: Part) -> list[Source]:
                 continue
             prompt = [{"role": "system", "content": system}, *messages]
             described = {"tools": tools, "whitespace": "compact"}
-            shortest = constraint_of(described).compile(characters).shortest_length()
-            if shortest is not None and shortest <= _LONGEST_CALL:
+            if _shortest(described) <= _LONGEST_CALL:
                 found.append(Source(prompt, described))
-    random.Random("tools").shuffle(found)
-    held_out = part == "held out"
-    return [source for i, source in enumerate(found) if (i % _HELD_OUT_EVERY == 0) == held_out]
+    return _part(found, part, "tools")
 
 
 def word_prompts(folder: Path, part: Part) -> list[Source]:
@@ -85,18 +83,59 @@ def word_prompts(folder: Path, part: Part) -> list[Source]:
     return found
 
 
-def distillation_prompts(folder: Path) -> list[Source]:
-    """The training prompts of both kinds, mixed: most with their constraint, some without.
+def schema_prompts(folder: Path, part: Part) -> list[Source]:
+    """JSON schemas of JSONSchemaBench to answer with a value of.
 
-    Of 20 in a row, 9 ask for words and 7 for a call under their constraint, 3 and 1 without one.
+    Left out are schemas of more than 1,000 characters, those that `json_schema` cannot compile as
+    they are, and those whose shortest value takes more than 120 bytes.
     """
-    words, tools = word_prompts(folder, "train"), cycle(tool_prompts(folder, "train"))
+    found = []
+    for row in _rows(folder / "json_schema" / "jsonschemabench.jsonl"):
+        schema = json.dumps(row["schema"])
+        described = {"json_schema": row["schema"], "whitespace": "compact"}
+        if len(schema) <= _LONGEST_PROMPT and _shortest(described) <= _LONGEST_CALL:
+            asked = f"Answer with a JSON value for this schema, and nothing else. {schema}"
+            found.append(Source([{"role": "user", "content": asked}], described))
+    return _part(found, part, "schemas")
+
+
+def query_prompts(folder: Path, part: Part) -> list[Source]:
+    """Questions of Spider, with the tables and columns of their database as the constraint.
+
+    Databases are divided, not questions. Left out are those that take more than 1,000 characters
+    to describe.
+    """
+    described = json.loads((folder / "spider" / "tables.json").read_text(encoding="utf-8"))
+    tables = {row["db_id"]: _tables(row) for row in described}
+    chosen = set(_part(sorted(tables), part, "databases"))
+    found = []
+    for row in _rows(folder / "spider" / "dev.jsonl"):
+        listed = "; ".join(f"{name}({', '.join(c)})" for name, c in tables[row["db_id"]].items())
+        if row["db_id"] in chosen and len(listed) <= _LONGEST_PROMPT:
+            asked = f"Answer with one SQLite query. Tables: {listed}. {row['question']}"
+            prompt = [{"role": "user", "content": asked}]
+            found.append(Source(prompt, {"sql": tables[row["db_id"]], "max_depth": 0}))
+    random.Random("queries").shuffle(found)
+    return found
+
+
+def distillation_prompts(folder: Path) -> list[Source]:
+    """The training prompts of all kinds, mixed: most with their constraint, some without.
+
+    Of 40 in a row, 15 ask for words, 12 for a call, 4 for JSON and 1 for a query under their
+    constraint; 3, 1, 1 and 3 without one.
+    """
+    words = word_prompts(folder, "train")
+    tools, schemas, queries = (
+        cycle(prompts(folder, "train")) for prompts in (tool_prompts, schema_prompts, query_prompts)
+    )
     order = random.Random("order")
     mixed: list[Source] = []
-    for start in range(0, len(words) - 11, 12):
-        block = [*words[start : start + 9], *map(_free, words[start + 9 : start + 12])]
-        block += [next(tools) for _ in range(7)]
-        block.append(_free(next(tools)))
+    for start in range(0, len(words) - 17, 18):
+        block = [*words[start : start + 15], *map(_free, words[start + 15 : start + 18])]
+        for kind, constrained, free in ((tools, 12, 1), (schemas, 4, 1), (queries, 1, 3)):
+            block += [next(kind) for _ in range(constrained)]
+            block += [_free(next(kind)) for _ in range(free)]
         order.shuffle(block)
         mixed += block
     return mixed
@@ -108,6 +147,32 @@ def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write_text(out / "prompts.jsonl", "".join(line + "\n" for line in lines))
     print(f"written: {out / 'prompts.jsonl'}, {len(lines)} prompts")
+
+
+def _part(found: list[T], part: Part, name: str) -> list[T]:
+    """One part of a shuffled list: a fifth of it is held out."""
+    random.Random(name).shuffle(found)
+    held_out = part == "held out"
+    return [item for i, item in enumerate(found) if (i % _HELD_OUT_EVERY == 0) == held_out]
+
+
+def _shortest(described: dict[str, Any]) -> float:
+    """The bytes of the shortest answer; infinite where there is none, or no exact constraint."""
+    try:
+        shortest = constraint_of(described).automaton.shortest_length()
+    except PcgcdError:
+        return math.inf
+    return math.inf if shortest is None else shortest
+
+
+def _tables(described: dict[str, Any]) -> dict[str, list[str]]:
+    """The columns of each table, from an entry of Spider's tables.json."""
+    names = described["table_names_original"]
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    for table, column in described["column_names_original"]:
+        if table >= 0:
+            columns[names[table]].append(column)
+    return columns
 
 
 def _free(source: Source) -> Source:

@@ -13,7 +13,14 @@ from pcgcd.decoding import Generator
 from pcgcd.errors import InvalidParameterError
 from pcgcd.experiments import guidance
 from pcgcd.experiments.guidance import Measurement, measure, summary
-from pcgcd.experiments.tasks import data_folder, distillation_prompts, tool_prompts, word_prompts
+from pcgcd.experiments.tasks import (
+    data_folder,
+    distillation_prompts,
+    query_prompts,
+    schema_prompts,
+    tool_prompts,
+    word_prompts,
+)
 from pcgcd.learning import Source
 from pcgcd.learning.distillation.prompts import constraint_of
 from tests.decoding import worlds
@@ -70,7 +77,7 @@ def tool(name: str, description: str = "") -> dict[str, Any]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A few records of the two sets, some of which are to be left out."""
+    """A few records of the four sets, some of which are to be left out."""
     question = [[{"role": "user", "content": "Add two."}]]
     tools = [
         *({"question": question, "function": [tool(f"f{i}")]} for i in range(10)),
@@ -79,6 +86,7 @@ def data(tmp_path: Path) -> Path:
         {"question": question, "function": [tool("n" * 200)]},
     ]
     words = [{"concepts": ["a" * (1 + i), "b", "c"]} for i in range(30)]
+    words += words[:6]
     words += [{"concepts": list("abcde")}, {"concepts": ["two words"]}]
     for name, rows in {
         "bfcl/simple_python": tools,
@@ -86,10 +94,25 @@ def data(tmp_path: Path) -> Path:
         "bfcl/live_simple": [],
         "commongen/train": words,
         "commongen/dev": words[:3],
+        "json_schema/jsonschemabench": [
+            *({"schema": {"const": i}} for i in range(10)),
+            {"schema": {"const": "long " * 30}},
+            {"schema": {"$ref": "https://example.org/unknown"}},
+        ],
+        "spider/dev": [{"db_id": f"d{i % 5}", "question": f"Which {i}?"} for i in range(20)],
     }.items():
         path = tmp_path / f"{name}.jsonl"
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tables = [
+        {
+            "db_id": f"d{i}",
+            "table_names_original": ["t", "u"],
+            "column_names_original": [[-1, "*"], [0, "a"], [0, "b"], [1, "c"]],
+        }
+        for i in range(5)
+    ]
+    (tmp_path / "spider" / "tables.json").write_text(json.dumps(tables))
     return tmp_path
 
 
@@ -98,19 +121,28 @@ def test_the_parts_are_disjoint_and_hold_what_fits(data: Path) -> None:
     names = [s.constraint["tools"][0]["name"] for s in (*train, *held_out) if s.constraint]
     assert sorted(names) == [f"f{i}" for i in range(10)]
     assert len(held_out) == 2
-    assert len(word_prompts(data, "train")) == 30
+    assert len(word_prompts(data, "train")) == 36
     assert len(word_prompts(data, "held out")) == 3
 
 
-def test_of_twenty_prompts_sixteen_have_a_constraint(data: Path) -> None:
+def test_schemas_and_databases_are_divided_too(data: Path) -> None:
+    train, held_out = schema_prompts(data, "train"), schema_prompts(data, "held out")
+    found = [s.constraint["json_schema"]["const"] for s in (*train, *held_out) if s.constraint]
+    assert (sorted(found), len(held_out)) == (list(range(10)), 2)
+    train, held_out = query_prompts(data, "train"), query_prompts(data, "held out")
+    assert (len(train), len(held_out)) == (16, 4)
+    assert train[0].constraint == {"sql": {"t": ["a", "b"], "u": ["c"]}, "max_depth": 0}
+    assert constraint_of(train[0].constraint).matches("SELECT a FROM t")
+    assert "t(a, b); u(c)" in str(train[0].prompt)
+
+
+def test_of_forty_prompts_thirty_two_have_a_constraint(data: Path) -> None:
     mixed = distillation_prompts(data)
-    assert len(mixed) == 40
-    for start in (0, 20):
-        block = mixed[start : start + 20]
-        kinds = [None if s.constraint is None else sorted(s.constraint)[-1] for s in block]
-        assert kinds.count(None) == 4
-        assert sum(s.constraint is not None and "tools" in s.constraint for s in block) == 7
-        assert sum(s.constraint is not None and "keywords" in s.constraint for s in block) == 9
+    assert len(mixed) == 80
+    for block in (mixed[:40], mixed[40:]):
+        kinds = [name for s in block for name in s.constraint or ["none"]]
+        expected = {"keywords": 15, "tools": 12, "json_schema": 4, "sql": 1, "none": 8}
+        assert {name: kinds.count(name) for name in expected} == expected
 
 
 def test_missing_data_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

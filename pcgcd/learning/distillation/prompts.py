@@ -25,8 +25,9 @@ class Source:
     Attributes:
         prompt: A text, the messages of a chat, or token ids.
         constraint: What the answers have to be, as plain data: one of ``{"tools": [...]}``,
-            ``{"keywords": [...]}``, ``{"json_schema": {...}}`` or ``{"regex": "..."}``, further
-            entries being arguments of the constraint of that name. None for any answer.
+            ``{"keywords": [...]}``, ``{"json_schema": {...}}``, ``{"regex": "..."}`` or
+            ``{"sql": {table: [columns]}}``, further entries being arguments of the constraint of
+            that name. None for any answer.
     """
 
     prompt: Prompt
@@ -141,6 +142,7 @@ def constraint_of(described: Mapping[str, Any]) -> Constraint:
         "keywords": constraints.keywords,
         "json_schema": constraints.json_schema,
         "regex": constraints.regex,
+        "sql": constraints.sql,
     }
     name = _constraint_name(described)
     options = {key: value for key, value in described.items() if key != name}
@@ -150,7 +152,7 @@ def constraint_of(described: Mapping[str, Any]) -> Constraint:
         raise InvalidParameterError(f"the constraint {name} was not understood: {error}") from error
 
 
-_NAMES = ("tools", "keywords", "json_schema", "regex")
+_NAMES = ("tools", "keywords", "json_schema", "regex", "sql")
 
 
 def _constraint_name(described: Any) -> str:

@@ -157,7 +157,7 @@ class _Drawing:
     engine: Engine
     batch_size: int
     progress: Callable[[int, int], None] | None
-    automata: dict[int, FiniteAutomaton] = field(default_factory=dict)
+    automata: dict[str, FiniteAutomaton] = field(default_factory=dict)
 
     def shard(self, number: int) -> Shard:
         """One shard. What is drawn depends on its number only, not on other shards."""
@@ -233,14 +233,15 @@ class _Drawing:
         described = self.sources[prompt].constraint
         if described is None:
             raise InvalidParameterError(f"prompt {prompt} has no constraint")
-        if prompt not in self.automata:
+        key = Source("", described).to_json()  # prompts may share a constraint
+        if key not in self.automata:
             if len(self.automata) >= _KEPT_AUTOMATA:
                 self.automata.clear()
             try:
-                self.automata[prompt] = constraint_of(described).compile(self.lm.vocabulary)
+                self.automata[key] = constraint_of(described).compile(self.lm.vocabulary)
             except EmptyLanguageError as error:
                 raise EmptyLanguageError(f"prompt {prompt}: {error}") from error
-        return self.automata[prompt]
+        return self.automata[key]
 
     def _report_new(self, tokens: Tensor) -> None:
         self.report(len(tokens), int(num_tokens(tokens, self.manifest.eos_ids).sum()))
