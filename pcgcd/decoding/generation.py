@@ -47,6 +47,7 @@ def generate(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    truncate: str = "allowed",
     stop: str | Sequence[str] | Callable[[bytes], bool] | None = None,
     max_attempts: int = 1000,
     seed: int | None = None,
@@ -84,9 +85,14 @@ def generate(
             importance weights are reported all the same.
         resampling: "systematic", "stratified", "residual", "multinomial", or a function.
         ess_threshold: Resample when the effective sample size is at most this share of k.
-        temperature: Changes the target: the model at this temperature, given the constraint.
-        top_k: Changes the target: the model's k most likely tokens only.
-        top_p: Changes the target: the model's most likely tokens of this total probability.
+        temperature: Changes the target: the model at this temperature, given the constraint. 0 is
+            greedy: the argmax under the constraint, and with k particles a beam search, whose
+            weights are the model's probabilities of the texts found.
+        top_k: Changes the target: the k most likely of the tokens that the constraint allows.
+        top_p: Changes the target: the most likely of the allowed tokens that together have this
+            share of the probability of all allowed ones; see :mod:`pcgcd.decoding.transforms`.
+        truncate: "allowed": the mask comes first, then top-k and top-p. "model": top-k and top-p
+            change the model before it meets the constraint, which may leave nothing.
         stop: Texts, or a rule over bytes: a text that satisfies the constraint ends where it
             contains one of them, without an end-of-sequence token. Changes the target.
         max_attempts: The cap of rejection sampling.
@@ -109,7 +115,7 @@ def generate(
             particles,
             resampling if smc else None,
             ess_threshold,
-            Sharpening(temperature, top_k, top_p),
+            Sharpening(temperature, top_k, top_p, truncate),
         ),
         stop=stop,
         max_attempts=max_attempts,
@@ -201,6 +207,11 @@ class Generator:
         )
 
     def _reject(self, request: Request, rng: Randomness) -> Generation:
+        if self.smc.sharpening.is_greedy:
+            raise InvalidParameterError(
+                "rejection sampling draws texts, but temperature 0 draws nothing; use "
+                'method="gcd", or a positive temperature'
+            )
         batch = Generator(
             self.lm,
             "unconstrained",
@@ -329,6 +340,10 @@ class _Run:
         place, target, _ = self.tasks[task]
         request, last = self.requests[place], steps[-1].population
         members, vocabulary = last.members(task), self.generator.lm.vocabulary
+        greedy = self.generator.smc.sharpening.is_greedy
+        if greedy:  # a beam has places without a text where there are fewer texts
+            found = [i for i in members if last.log_weights[i] > -math.inf]
+            members = sorted(found, key=lambda i: -float(last.log_weights[i])) or members[:1]
         token_ids = tuple(last.tokens[i] for i in members)
         log_evidence = last.total_log_evidence(task)
         return Generation(
@@ -340,7 +355,7 @@ class _Run:
             effective_sample_sizes=tuple(s.effective_sample_sizes[task] for s in steps),
             satisfied=tuple(request.satisfied_by(target, ids, vocabulary) for ids in token_ids),
             ended=tuple(last.ended[i] for i in members),
-            genealogy=Genealogy.of_task(steps, task),
+            genealogy=Genealogy(()) if greedy else Genealogy.of_task(steps, task),
             method=self.plan.name,
             seconds=sum(s.seconds for s in steps),
             model_seconds=sum(s.model_seconds for s in steps),
@@ -353,6 +368,6 @@ class _Run:
             return None
         return DeadEndError(
             f"all particles died: after {max(map(len, token_ids))} tokens the language model gave "
-            "probability zero to every token that the constraint allows; a higher temperature, no "
-            "top_k or top_p, or more particles may help"
+            "probability zero to every token that the constraint allows; a higher temperature, "
+            'truncate="allowed", or more particles may help'
         )

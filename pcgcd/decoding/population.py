@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -141,17 +141,7 @@ def extend(
 
     state = population.state.advance(tokens)
     texts = [(*population.tokens[i], t) for i, t in zip(active, tokens, strict=True)]
-    log_final, remaining = state.log_final().tolist(), state.remaining.tolist()
-    ended = [
-        tokens[row] in eos_ids
-        or remaining[row] <= 0
-        or (stop is not None and log_final[row] > -math.inf and stop(texts[row]))
-        for row in range(len(active))
-    ]
-    log_twist = check_log_twist(potential.log_twist(state), len(active), potential)
-    for row, end in enumerate(ended):
-        if end:
-            log_twist[row] = log_final[row]
+    ended, log_final, log_twist = rate(state, texts, potential, eos_ids=eos_ids, stop=stop)
 
     before = population.log_twist[active]
     gain = log_p - log_q + log_twist - before
@@ -175,6 +165,51 @@ def extend(
         active=tuple(active[row] for row in going),
         state=state.select(going),
     )
+
+
+class Outcome(NamedTuple):
+    """What has become of prefixes that grew by one token.
+
+    Attributes:
+        ended: Whether each is a whole text.
+        log_final: The log of f(x) of each as a whole text.
+        log_twist: The log of psi of each: that of f where it has ended, (k,) float64.
+    """
+
+    ended: list[bool]
+    log_final: list[float]
+    log_twist: Tensor
+
+
+def rate(
+    state: PrefixState,
+    texts: Sequence[tuple[int, ...]],
+    potential: Potential,
+    *,
+    eos_ids: Collection[int],
+    stop: Stop | None = None,
+) -> Outcome:
+    """Say which prefixes have ended, and rate all of them.
+
+    Args:
+        state: The prefixes.
+        texts: Their tokens.
+        potential: What rates those that go on.
+        eos_ids: The tokens that end a text.
+        stop: An additional end of texts.
+    """
+    log_final, remaining = state.log_final().tolist(), state.remaining.tolist()
+    ended = [
+        text[-1] in eos_ids
+        or remaining[row] <= 0
+        or (stop is not None and log_final[row] > -math.inf and stop(text))
+        for row, text in enumerate(texts)
+    ]
+    log_twist = check_log_twist(potential.log_twist(state), len(texts), potential)
+    for row, end in enumerate(ended):
+        if end:
+            log_twist[row] = log_final[row]
+    return Outcome(ended, log_final, log_twist)
 
 
 def _put(values: tuple[T, ...], places: Sequence[int], new: Sequence[T]) -> tuple[T, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import torch
+
 from pcgcd.decoding.next_step import NextStep
 from pcgcd.engine.candidates import Candidates
 from pcgcd.errors import InvalidParameterError
@@ -109,7 +111,8 @@ class PGCD(_Weighted):
             return step.masked(within_budget=True)
         circuit = step.state.next_tokens()
         if self.w == 0:
-            return circuit
+            impossible = circuit.at(step.log_probs) == -torch.inf
+            return circuit.with_weights(circuit.log_weights.masked_fill(impossible, -torch.inf))
         # In place: these (k, V) passes are what a step costs beside the circuit.
         mixture = circuit.log_weights.mul(1 - self.w)
         mixture.add_(circuit.at(step.log_probs).to(mixture.dtype), alpha=self.w)

@@ -26,12 +26,13 @@ class Generation:
         log_weights: Their log-weights, not normalised.
         log_probs: log p_lm of the tokens, after temperature, top-k and top-p.
         log_evidence: The estimate of log p_lm(C), the logarithm of the probability that the model
-            alone satisfies the constraint within the budget.
+            alone satisfies the constraint within the budget; at temperature 0 a lower bound of it,
+            the probability of the texts found.
         effective_sample_sizes: After each step, before resampling.
         satisfied: Whether each text satisfies the constraint: checked again, byte by byte.
         ended: Whether each text ended, by a token or at the end of the budget.
         genealogy: What each particle drew and which one it was copied from, step by step; empty
-            for rejection sampling.
+            for rejection sampling and at temperature 0.
         method: How they were made.
         acceptance_rate: The share of samples that were accepted; rejection sampling only.
         seconds: The time taken without the language model.

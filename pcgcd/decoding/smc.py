@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pcgcd.decoding.beam import widen
 from pcgcd.decoding.contracts import check_language_model, check_log_probs, check_session
 from pcgcd.decoding.population import Population, Stop, extend, resample
 from pcgcd.decoding.potentials import Potential
@@ -53,6 +54,8 @@ class SMC:
             independent samples with importance weights.
         ess_threshold: Resample when the effective sample size is at most this share of k; 1
             resamples at every step, as the paper does.
+        sharpening: Temperature, top-k and top-p; at temperature 0 the particles are a beam, and
+            nothing is drawn or resampled.
     """
 
     particles: int = 8
@@ -118,20 +121,25 @@ class SMC:
 
             clock = time.perf_counter()
             log_probs = check_log_probs(found, len(population.active), lm, normalised=number == 1)
-            log_probs = self.sharpening(log_probs)
+            log_probs = self.sharpening.given(log_probs, population.state, proposal)
             old_row = {particle: row for row, particle in enumerate(population.active)}
             before = population.tokens
-            population = extend(
-                population, log_probs, proposal, potential, rng, eos_ids=eos_ids, stop=stop
-            )
+            ancestors = None
+            if self.sharpening.is_greedy:
+                population, ancestors = widen(
+                    population, log_probs, proposal, potential, eos_ids=eos_ids, stop=stop
+                )
+            else:
+                population = extend(
+                    population, log_probs, proposal, potential, rng, eos_ids=eos_ids, stop=stop
+                )
             log_weights = tuple(population.log_weights.tolist())
             sizes = tuple(map(population.effective_sample_size, range(len(prompts))))
             drawn = tuple(
                 new[-1] if len(new) > len(old) else None
                 for old, new in zip(before, population.tokens, strict=True)
             )
-            ancestors = None
-            if self.resampling is not None:
+            if self.resampling is not None and not self.sharpening.is_greedy:
                 population, ancestors = resample(
                     population, resampler(self.resampling), self.ess_threshold, rng
                 )

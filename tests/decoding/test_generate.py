@@ -319,7 +319,7 @@ def test_temperature_and_top_k_change_the_target() -> None:
         ({"method": "pgcd"}, "needs a guide"),
         ({"method": "twisted"}, "needs a guide"),
         ({"potential": "pgcd"}, "needs a guide"),
-        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": -1.0}, "temperature"),
         ({"top_k": 0}, "top_k"),
         ({"top_p": 0.0}, "top_p"),
         ({"stop": ""}, "stop"),
