@@ -70,7 +70,16 @@ def test_imports_point_down_only() -> None:
 
 # What SMC is made of: it knows language models, proposals, potentials and prefix states, nothing of
 # the automata, engines and HMMs behind them.
-THIN = ("smc", "population", "next_step", "proposals", "potentials", "resampling", "randomness")
+THIN = (
+    "smc",
+    "beam",
+    "population",
+    "next_step",
+    "proposals",
+    "potentials",
+    "resampling",
+    "randomness",
+)
 KNOWN = (
     "pcgcd.decoding.",
     "pcgcd.lm",
