@@ -156,7 +156,8 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     else:
         body = in_order(named, layout.comma, free)
     if parts.witnesses:
-        body = last | (body & ~EMPTY_STRING) + layout.comma + last
+        alone = NOTHING if any(required for _, required in named) else last
+        body = alone | (body & ~EMPTY_STRING) + layout.comma + last
     return _counted(builder, spec, body, named, free, last)
 
 
