@@ -225,3 +225,55 @@ def test_impossible_arguments_leave_no_call(style):
     parameters = {"type": "object", "properties": {"x": False}, "required": ["x"]}
     with pytest.raises(EmptyLanguageError):
         function_call([{"name": "f", "parameters": parameters}], style=style)
+
+
+SIZED = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 1}, "unit": {"enum": ["C", "F"]}},
+    "required": ["n"],
+}
+OUTPUT = {"type": "object", "properties": {"answer": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        [{"name": "f", "parameters": SIZED, "strict": True}],
+        [{"name": "f", "inputSchema": SIZED, "outputSchema": OUTPUT, "annotations": {"title": ""}}],
+        {"tools": [{"name": "f", "inputSchema": SIZED, "_meta": {"x": 1}}], "nextCursor": None},
+        [{"name": "f", "input_schema": SIZED, "cache_control": {"type": "ephemeral"}}],
+        [{"name": "f", "type": "custom", "input_schema": SIZED, "parameters": None}],
+        [{"name": "f", "parametersJsonSchema": SIZED}],
+        [{"toolSpec": {"name": "f", "inputSchema": {"json": SIZED}}}],
+        [{"type": "function", "function": {"name": "f", "parameters": SIZED, "strict": True}}],
+    ],
+    ids=["plain", "mcp", "mcp list", "anthropic", "custom", "gemini", "bedrock", "openai"],
+)
+def test_every_dialect_keeps_its_arguments(tools):
+    call = function_call(tools)
+    assert call.matches(_json("f", n=3, unit="F"))
+    for arguments in ({}, {"n": 0}, {"n": 3, "unit": "K"}, {"n": 3, "m": 1}, {"answer": "x"}):
+        assert not call.matches(_json("f", **arguments)), arguments
+    assert function_call(json.dumps(tools), style="python").matches("f(n=3, unit='F')")
+
+
+@pytest.mark.parametrize(
+    ("tool", "named"),
+    [
+        ({"name": "f", "schema": SIZED}, "'schema'"),
+        ({"name": "f", "inputs": {"x": {"type": "string"}}}, "'inputs'"),
+        ({"name": "f", "args": {"x": {"type": "integer", "title": "X"}}}, "'args'"),
+        ({"name": "f", "input": {"$ref": "#/$defs/x"}}, "'input'"),
+        ({"name": "f", "params": {"type": "OBJECT"}}, "'params'"),
+        ({"type": "function", "function": {"name": "f"}, "parameters": SIZED}, "'parameters'"),
+        ({"name": "f", "parameters": SIZED, "input_schema": SIZED}, "more than once"),
+    ],
+)
+def test_a_schema_that_is_not_read_is_an_error(tool, named):
+    with pytest.raises(InvalidParameterError, match=named):
+        function_call([tool])
+
+
+def test_an_argument_may_be_called_json():
+    call = function_call([{"name": "f", "parameters": {"json": {"type": "str"}}}])
+    assert call.matches(_json("f", json="x"))

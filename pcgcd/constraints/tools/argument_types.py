@@ -39,7 +39,7 @@ def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
             f"the parameters of the tool {tool!r} must be an object, but they are "
             f"{repr(parameters)[:100]}"
         )
-    schema = _flat(parameters) if _is_flat(parameters) else parameters
+    schema = _flat(parameters) if is_flat(parameters) else parameters
     result = _Converter(tool).converted(schema, 0)
     if not isinstance(result, dict):
         raise InvalidParameterError(f"the parameters of the tool {tool!r} must be an object")
@@ -48,7 +48,13 @@ def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
     return result
 
 
-def _is_flat(parameters: dict[str, Any]) -> bool:
+def names_type(named: Any) -> bool:
+    """Whether something is a type, or a list of types, that is known here."""
+    names = named if isinstance(named, list) else [named]
+    return all(isinstance(name, str) and name.lower() in _NAMES for name in names)
+
+
+def is_flat(parameters: dict[str, Any]) -> bool:
     """Whether arguments are described directly, and not under ``properties``."""
     marks = {"properties", "type", "$ref", "anyOf", "oneOf", "allOf", "required", "$defs"}
     plain = not any(mark in parameters and not _is_argument(parameters[mark]) for mark in marks)

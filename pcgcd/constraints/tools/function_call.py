@@ -19,6 +19,7 @@ from pcgcd.constraints.json_schema.objects import object_parts
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.constraints.json_schema.schema import Limits, largest, parsed
 from pcgcd.constraints.tools.argument_types import parameters_schema
+from pcgcd.constraints.tools.descriptions import arguments_of, listed_tools
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError, UnsupportedConstraintError
 
 # The schema of the arguments of each function.
@@ -47,7 +48,9 @@ def function_call(
 
     Args:
         tools: The functions: ``{"name": ..., "parameters": <JSON schema>}``, bare or as OpenAI
-            wraps them in ``{"type": "function", "function": ...}``, or a list of them as JSON text.
+            wraps them in ``{"type": "function", "function": ...}``; with ``inputSchema`` as MCP has
+            them (also its whole ``{"tools": [...]}``), or with ``input_schema`` as Anthropic does;
+            or any of these as JSON text. A schema under another key is an error.
             Types may also be those of Python (``float``, ``dict``, ``List[int]``,
             ``str, optional``), and ``parameters`` a plain
             ``{argument: {"type": ..., "default": ...}}``; there, arguments with a default are
@@ -124,23 +127,12 @@ def _counts(parallel: Any) -> tuple[int, int | None]:
 
 
 def _described(tools: Any) -> _Tools:
-    given = parsed(tools)
-    given = [given] if isinstance(given, dict) else given
-    if not isinstance(given, list | tuple) or not given:
-        raise InvalidParameterError(
-            f"tools must be a list of functions that is not empty, but it is {repr(given)[:100]}"
-        )
     result: _Tools = {}
-    for i, tool in enumerate(given):
-        inner = tool.get("function", tool) if isinstance(tool, dict) else tool
-        name = inner.get("name") if isinstance(inner, dict) else None
-        if not isinstance(name, str) or not name:
-            raise InvalidParameterError(
-                f"each tool must be an object with a 'name', but number {i} is {repr(tool)[:100]}"
-            )
+    for i, tool in enumerate(listed_tools(parsed(tools))):
+        name = tool["name"]
         if name in result:
             raise InvalidParameterError(f"two tools are called {name!r}; names must differ")
-        result[name] = parameters_schema(name, inner.get("parameters"), i)
+        result[name] = parameters_schema(name, arguments_of(tool), i)
     return result
 
 
