@@ -11,6 +11,7 @@ from pcgcd.errors import MissingDependencyError
 # What to install for a module, where that is not its own name.
 _REQUIREMENTS = {
     "genlm": "genlm-control>=0.4.1",
+    "llama_cpp": "llama-cpp-python>=0.3.36",
     "sklearn": "scikit-learn",
     "transformers": "transformers>=5.22",
 }

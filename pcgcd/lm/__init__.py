@@ -11,12 +11,14 @@ from pcgcd.lm.table import TableLM
 
 if TYPE_CHECKING:
     from pcgcd.lm.default import default_model, load_model
+    from pcgcd.lm.llamacpp import LlamaCpp
     from pcgcd.lm.transformers_lm import TransformersLM
 
 __all__ = [
     "HMMLanguageModel",
     "LMSession",
     "LanguageModel",
+    "LlamaCpp",
     "PrefixSession",
     "Prompt",
     "SharedSession",
@@ -26,8 +28,13 @@ __all__ = [
     "load_model",
 ]
 
-# These need transformers, which takes seconds to import.
-_LATER = {"TransformersLM": "transformers_lm", "default_model": "default", "load_model": "default"}
+# These need packages that take seconds to import, or are not there.
+_LATER = {
+    "LlamaCpp": "llamacpp",
+    "TransformersLM": "transformers_lm",
+    "default_model": "default",
+    "load_model": "default",
+}
 
 
 def __getattr__(name: str) -> Any:

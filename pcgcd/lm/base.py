@@ -233,6 +233,25 @@ def checked_log_probs(found: Any, count: int, width: int) -> Tensor:
     return found
 
 
+def check_not_empty(prompts: Sequence[tuple[int, ...]], model: str, first: int | None) -> None:
+    """Check that each prompt has a token; ``first`` is the one that begins a text, if any."""
+    if not all(prompts):
+        hint = "" if first is None else f", for example [{first}], the beginning of a text"
+        raise InvalidParameterError(
+            f"{model} needs at least one token to start from, but prompt {prompts.index(())} is "
+            f"empty; give it one{hint}"
+        )
+
+
+def check_length(length: int, longest: int | None) -> None:
+    """Check that a model can read so many tokens."""
+    if longest is not None and length > longest:
+        raise InvalidParameterError(
+            f"the model reads at most {longest} tokens, but the prompt and what follows it are "
+            f"{length}; shorten the prompt, or lower the budget"
+        )
+
+
 def checked_tokens(tokens: Any, width: int, num_rows: int | None = None) -> list[int]:
     """Token ids as whole numbers in 0..width-1, one per row if the number of rows is given."""
     values = _whole_numbers(tokens, "token ids")

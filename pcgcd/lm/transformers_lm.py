@@ -14,7 +14,14 @@ from torch import Tensor
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
-from pcgcd.lm.base import LanguageModel, LMSession, PrefixSession, SharedSession
+from pcgcd.lm.base import (
+    LanguageModel,
+    LMSession,
+    PrefixSession,
+    SharedSession,
+    check_length,
+    check_not_empty,
+)
 
 _PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 
@@ -149,7 +156,7 @@ class TransformersLM(LanguageModel):
             use_cache: Whether to return a cache.
         """
         length = past + ids.shape[1]
-        self._check_length(length - (0 if padding is None else int(padding.min())))
+        check_length(length - (0 if padding is None else int(padding.min())), self._max_length)
         inputs: dict[str, Any] = {"input_ids": ids.to(self.device), "use_cache": use_cache}
         if cache is not None:
             inputs["past_key_values"] = cache
@@ -169,13 +176,6 @@ class TransformersLM(LanguageModel):
                 f"{self._width}; make it with logits_size={values.shape[-1]}"
             )
         return values, getattr(output, "past_key_values", None)
-
-    def _check_length(self, length: int) -> None:
-        if self._max_length is not None and length > self._max_length:
-            raise InvalidParameterError(
-                f"the model reads at most {self._max_length} tokens, but the prompt and what "
-                f"follows it are {length}; shorten the prompt, or lower the budget"
-            )
 
     @property
     def _is_recurrent(self) -> bool:
@@ -203,13 +203,8 @@ class TransformersLM(LanguageModel):
 
     def _checked_prompts(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         checked = super()._checked_prompts(prompts)
-        if not all(checked):
-            first = getattr(self.tokenizer, "bos_token_id", None)
-            hint = "" if first is None else f", for example [{first}], the beginning of a text"
-            raise InvalidParameterError(
-                f"{type(self.model).__name__} needs at least one token to start from, but prompt "
-                f"{checked.index(())} is empty; give it one{hint}"
-            )
+        first = getattr(self.tokenizer, "bos_token_id", None)
+        check_not_empty(checked, type(self.model).__name__, first)
         return checked
 
     def __repr__(self) -> str:
@@ -234,7 +229,7 @@ class _CachedSession(SharedSession):
 
     def _extend(self, parents: list[int], tokens: list[tuple[int, ...]]) -> Tensor:
         padding = [self._padding[parent] for parent in parents]
-        self._lm._check_length(self._length + len(tokens[0]) - min(padding))
+        check_length(self._length + len(tokens[0]) - min(padding), self._lm._max_length)
         if parents != list(range(len(self._padding))):
             self._cache.reorder_cache(torch.tensor(parents, device=self._lm.device))
             self._padding = padding

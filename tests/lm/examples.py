@@ -36,7 +36,7 @@ def tiny_tokenizer(chat: bool = False) -> Any:
     return fast
 
 
-def tiny_model(kind: str, vocab_size: int = 9) -> Any:
+def tiny_model(kind: str, vocab_size: int = 9, max_length: int = 64) -> Any:
     """A random model whose next-token distributions are far from uniform."""
     import transformers
 
@@ -46,7 +46,7 @@ def tiny_model(kind: str, vocab_size: int = 9) -> Any:
         "hidden_size": 32,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
-        "max_position_embeddings": 64,
+        "max_position_embeddings": max_length,
         "initializer_range": 0.3,
         "bos_token_id": 0,
         "eos_token_id": 1,

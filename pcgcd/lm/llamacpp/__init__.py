@@ -1,0 +1,5 @@
+"""Language models in GGUF files, computed by llama.cpp."""
+
+from pcgcd.lm.llamacpp.model import LlamaCpp
+
+__all__ = ["LlamaCpp"]
