@@ -13,7 +13,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, default="demo_output", help="folder of the picture (%(default)s)")
     add("--seed", type=int, default=0, help="decides the samples (%(default)s)")
     add("--particles", type=int, default=8, help="texts of each kind (%(default)s)")
-    add("--model", help="a model's folder or hub id; without it, the default model")
+    add("--model", help="a model's folder, hub id or GGUF file; without it, the default model")
     add("--hmm", help="an HMM's folder or hub id; without it, the default one")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pcgcd.learning.distillation.pipeline import Distilled
     from pcgcd.learning.distillation.sampling import Engine
-    from pcgcd.lm import TransformersLM
+    from pcgcd.lm import LanguageModel
 
 # The options that have the names of settings of Fitting.
 _OF_FITTING = (
@@ -142,7 +142,7 @@ def _distill(given: argparse.Namespace) -> None:
         _print(distilled)
 
 
-def _engine(name: str, lm: TransformersLM) -> Engine | None:
+def _engine(name: str, lm: LanguageModel) -> Engine | None:
     import torch
 
     from pcgcd.learning.distillation.vllm_engine import VLLMEngine, is_installed

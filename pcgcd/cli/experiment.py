@@ -18,7 +18,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         add = names.add_parser(name, help=summary).add_argument
         add("--out", type=Path, default="experiments_output", help="folder (%(default)s)")
         if name == "guidance":
-            add("--model", help="a model's folder or hub id; else the default model")
+            add("--model", help="a model's folder, hub id or GGUF file; else the default model")
             add("--hmm", help="an HMM's folder or hub id; else the default HMM")
             add("--prompts", type=int, default=40, help="of each task (%(default)s)")
             add("--particles", type=int, nargs="+", default=[8], help="numbers of particles (8)")

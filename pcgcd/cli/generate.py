@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("how").add_argument
     add("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
     add("--particles", type=int, default=8, help="the number of texts (%(default)s)")
-    add("--model", help="a model's folder or hub id; without it, the default model")
+    add("--model", help="a model's folder, hub id or GGUF file; without it, the default model")
     add(
         "--hmm",
         action="append",

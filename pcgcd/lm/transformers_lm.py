@@ -208,7 +208,8 @@ class TransformersLM(LanguageModel):
         return checked
 
     def __repr__(self) -> str:
-        return f"TransformersLM({type(self.model).__name__}, {self.vocabulary!r})"
+        dtype = str(self.model.dtype).removeprefix("torch.")
+        return f"TransformersLM({type(self.model).__name__}, {dtype}, {self.vocabulary!r})"
 
 
 class _CachedSession(SharedSession):

@@ -106,7 +106,8 @@ class LlamaCpp(LanguageModel):
 
     def _take(self, rows: int, lengths: Sequence[int]) -> Context:
         """An empty context: one that was in use before if it is large enough."""
-        size = Size.needed(rows, lengths, max_rows(self._model.lib))
+        most = max_rows(self._model.lib)
+        size = Size.needed(min(rows, most), lengths, most)
         for place, context in enumerate(self._idle):
             if context.size.holds(size):
                 return self._idle.pop(place)

@@ -132,7 +132,7 @@ class Session(SharedSession):
     def _new_context(self, prefixes: list[tuple[int, ...]]) -> Context:
         """An empty context that is large enough, in the place of the one before."""
         self._release()
-        self._context = self._take(self.num_rows, list(map(len, prefixes)))
+        self._context = self._take(self.num_rows, [len(prefix) for prefix in prefixes])
         self._release = release = weakref.finalize(self, self._give_back, self._context)
         release.atexit = False
         self._sequences, self._prefixes = list(range(len(prefixes))), prefixes
