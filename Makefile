@@ -28,7 +28,7 @@ PARALLEL := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format bench docs dist clean
+.PHONY: help demo test test-slow test-site lint format bench docs notebooks dist clean
 
 help: ## show this list
 	@echo "pcgcd: make <target>"
@@ -62,6 +62,10 @@ test-slow: $(DEV_OK) ## run the slow tests only
 		echo "==> slow tests in the triton interpreter"; \
 		$(TEST_ENV) TRITON_INTERPRET=1 $(PYTEST) -n 0 -m slow tests/interpreter || [ $$? -eq 5 ]; \
 	fi
+
+test-site: $(DEV_OK) $(DOCS_OK) ## build the documentation and look at every page in Chromium
+	@echo "==> site"
+	@$(TEST_ENV) $(PYTEST) -n 0 tests/docs/test_site.py $(ARGS)
 
 lint: $(DEV_OK) ## ruff (rules and format) and mypy
 	@echo "==> ruff"

@@ -84,7 +84,7 @@ SECTIONS = {
     ),
     "json_schema": Section(
         "JSON schemas, every second one",
-        "On how many real schemas is an engine wholly right, and on how many does it accept an "
+        "On how many real schemas is an engine fully correct, and on how many does it accept an "
         "invalid text (unsound)? *bench* is JSONSchemaBench, *suite* the official test suite. How "
         "free JSON values are nested was settled while looking at failures in JSONSchemaBench, so "
         "that row is not a held-out one for pcgcd.",
