@@ -28,7 +28,7 @@ PARALLEL := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-site lint format bench docs notebooks dist clean
+.PHONY: help demo test test-slow test-site lint format bench docs dist clean
 
 help: ## show this list
 	@echo "pcgcd: make <target>"
