@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from common import RESULTS
 from rich.table import Table
 
+from pcgcd.experiments.harness.reports import markdown_table
+
 PAGE = RESULTS.parent / "benchmarks.md"
 
 HEAD = """\
@@ -45,27 +47,6 @@ class Section(NamedTuple):
 def _printed(module: str) -> Callable[[Any], list[Table | str]]:
     """The tables that a benchmark prints."""
     return lambda results: list(importlib.import_module(module).tables(results))
-
-
-def _nfa_dfa(results: Any) -> list[Table | str]:
-    from pcgcd.experiments.nfa_dfa import NfaDfaResults, Size, SqlRow, VectorRow, report
-
-    def size(value: Any) -> Size | None:
-        return None if value is None else Size(**value)
-
-    vectors = [
-        {**row, "nfa": size(row["nfa"]), "dfa": size(row["dfa"])} for row in results["vectors"]
-    ]
-    queries = [{**row, "size": size(row["size"])} for row in results["sql"]]
-    return report(
-        NfaDfaResults(
-            **{
-                **results,
-                "vectors": tuple(VectorRow(**row) for row in vectors),
-                "sql": tuple(SqlRow(**row) for row in queries),
-            }
-        )
-    )
 
 
 def _guidance(results: Any) -> list[Table | str]:
@@ -135,30 +116,7 @@ SECTIONS = {
         "their tables lack.",
         _printed("sql_coverage"),
     ),
-    "nfa_dfa": Section(
-        "NFA against DFA",
-        "How large are nondeterministic and deterministic automata of the same constraint? "
-        "`pcgcd experiment nfa-dfa` makes this table and Figure 4 of the paper.",
-        _nfa_dfa,
-    ),
 }
-
-
-def markdown_table(table: Table) -> str:
-    """A table of rich in Markdown, with its title as a paragraph above it."""
-    signs = {"right": "---:", "center": ":---:"}
-    rows = [
-        [_cell(column.header) for column in table.columns],
-        [signs.get(column.justify, "---") for column in table.columns],
-        *([_cell(cell) for cell in row] for row in zip(*(c.cells for c in table.columns))),
-    ]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    title = " ".join(str(table.title or "").split())
-    return "\n".join([f"**{title}**", "", *lines] if title else lines)
-
-
-def _cell(value: Any) -> str:
-    return " ".join(str(value).split()).replace("|", "\\|")
 
 
 def _parts(shown: list[Table | str]) -> Iterator[str]:
@@ -204,12 +162,41 @@ def section(path: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+EXPERIMENTS = {
+    "function-calling": "Function calls (Figure 2, Table 1)",
+    "commongen": "Sentences with given words (Figure 3)",
+    "spider": "Questions to databases (Table 4)",
+    "runtime": "What a token costs (Table 2)",
+    "hmm-size": "Hidden states and function calls (Table 3)",
+    "nfa-dfa": "NFA against DFA (Figure 4, Table 5)",
+    "bias": "Distance to the posterior",
+    "budget": "Complete and valid within a budget",
+}
+
+
+def experiment_section(name: str, path: Path) -> str:
+    """The results of ``pcgcd experiment`` as a section of the page."""
+    from pcgcd.experiments.catalogue import experiment
+    from pcgcd.experiments.harness.reports import markdown
+    from pcgcd.experiments.harness.runner import show
+
+    results = json.loads(path.read_text(encoding="utf-8"))
+    shown = markdown(show(experiment(name), results), results, f"results/{name}/")
+    numbers = f"Numbers: [`{name}/{path.name}`](results/{name}/{path.name})."
+    return f"## {EXPERIMENTS[name]}\n\n{shown}\n{numbers}\n"
+
+
 def page(folder: Path = RESULTS) -> str:
     """The whole page: first the sections above, then what else lies in the folder."""
     paths = {path.stem: path for path in sorted(folder.glob("*.json"))}
     order = [name for name in SECTIONS if name in paths]
     order += [name for name in paths if name not in SECTIONS]
-    return "\n".join([HEAD, *(section(paths[name]) for name in order)])
+    made = [
+        experiment_section(name, path)
+        for name in EXPERIMENTS
+        if (path := folder / name / "results.json").is_file()
+    ]
+    return "\n".join([HEAD, *(section(paths[name]) for name in order), *made])
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -231,6 +231,10 @@ def _joined(engines: Sequence[ChainEngine]) -> tuple[Tiles, list[Indices]]:
     for engine in engines:
         code = joint * engine.graph.num_classes + engine.graph.token_class
         _, joint = np.unique(code, return_inverse=True)
+    # Numbered by their first tokens, whatever the order of the engines, which is that of addresses:
+    # so the same seed draws the same tokens in every process.
+    _, first = np.unique(joint, return_index=True)
+    joint = np.argsort(np.argsort(first))[joint]
     order = np.argsort(joint, kind="stable")
     starts = np.searchsorted(joint[order], np.arange(int(joint.max()) + 2))
     example = order[starts[:-1]]

@@ -1,6 +1,6 @@
 """How much smaller automata are that need not be deterministic (section 5.5, Figure 4).
 
-``pcgcd experiment nfa-dfa`` prints it; :func:`run` returns the same numbers.
+``pcgcd experiment nfa-dfa`` prints it.
 
 The function ``add_vec_n`` has integer arguments x1..xn and y1..yn, and wants at least one pair
 xi, yi: ``anyOf: [{required: [xi, yi]}, ...]``. As texts, its arguments can be read in two ways:
@@ -22,14 +22,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from rich.console import Console
 
 from pcgcd.automata import algebra
 from pcgcd.automata.expressions import (
@@ -44,11 +44,12 @@ from pcgcd.automata.expressions import (
 from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.lifting import lift
 from pcgcd.automata.vocabulary import Vocabulary
-from pcgcd.basics.files import write_text
 from pcgcd.constraints.sql import sql
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
-from pcgcd.experiments.nfa_dfa_display import figure, report
-from pcgcd.viz import save
+from pcgcd.experiments import nfa_dfa_display as display
+from pcgcd.experiments.harness.options import Options
+from pcgcd.experiments.harness.reports import Report
+from pcgcd.experiments.harness.rows import Job, Key, Plan, Row
 
 if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
@@ -59,6 +60,7 @@ Order: TypeAlias = Literal["any", "schema"]
 ORDERS: tuple[Order, ...] = ("any", "schema")
 SIZES = tuple(range(1, 13))
 STATE_LIMIT = 500_000
+MAX_DEPTH = 2
 SPIDER_DATABASE = "concert_singer"
 # Used where no database is given: three tables of the size that Spider's have.
 EXAMPLE_DATABASE = {
@@ -249,7 +251,9 @@ def vector_row(n: int, order: Order, state_limit: int | None = STATE_LIMIT) -> V
     return VectorRow(n, order, Size.of(nfa), dfa)
 
 
-def _vector_rows(sizes: Sequence[int], order: Order, state_limit: int) -> list[VectorRow]:
+def vector_rows(
+    sizes: Sequence[int], order: Order, state_limit: int = STATE_LIMIT
+) -> list[VectorRow]:
     """Rows for growing n; once the limit is passed, larger ones are not tried."""
     rows: list[VectorRow] = []
     for n in sorted(sizes):
@@ -278,7 +282,7 @@ def sql_rows(
     database: Database,
     vocabulary: Vocabulary | None,
     *,
-    max_depth: int = 2,
+    max_depth: int = MAX_DEPTH,
     state_limit: int = STATE_LIMIT,
 ) -> list[SqlRow]:
     """The sizes of the SQL constraint; over tokens too if there is a vocabulary."""
@@ -314,63 +318,118 @@ def _minimized(fa: FiniteAutomaton, state_limit: int) -> FiniteAutomaton | None:
 
 # -- the experiment ---------------------------------------------------------------------------
 
+NAME = "nfa-dfa"
+SUMMARY = "how much smaller automata with choices are"
+SQL = "SQL"
+_VECTORS: Mapping[Order, str] = {"any": "any order", "schema": "schema's order"}
+_NUMBERS = ("states", "edges", "labels", "transitions")
 
-def run(
-    out: Path | None = None,
-    sizes: Sequence[int] = SIZES,
-    *,
-    database: Database | None = None,
-    vocabulary: Vocabulary | None = None,
-    data: Path | None = None,
-    max_depth: int = 2,
-    state_limit: int = STATE_LIMIT,
-) -> NfaDfaResults:
-    """Compute everything, and write ``nfa_dfa.json`` and ``nfa_dfa.png`` if there is a folder.
 
-    Args:
-        out: The folder.
-        sizes: The values of n.
-        database: What the queries are about; without it a database of Spider from ``data``, or a
-            small example.
-        vocabulary: The tokens; without it GPT-2's from ``data``, or no token level.
-        data: A folder with ``spider/database`` and ``tokenizers/gpt2``, by default the one that
-            the environment variable PCGCD_DATA names.
-        max_depth: How many sub-queries may be inside one another.
-        state_limit: Where deterministic automata are given up.
+def plan(options: Options) -> Plan:
+    """See :class:`~pcgcd.experiments.harness.runner.Experiment`.
+
+    ``limit`` is the largest n. Queries are about a database of Spider and over GPT-2's tokens where
+    the data folder has them, else about a small example and without tokens.
     """
-    folder = Path(os.environ["PCGCD_DATA"]) if data is None and "PCGCD_DATA" in os.environ else data
-    name = "the one given"
-    if database is None:
-        database, name = EXAMPLE_DATABASE, "an example with three tables"
-        spider = f"spider/database/{SPIDER_DATABASE}/{SPIDER_DATABASE}.sqlite"
-        if folder is not None and (folder / spider).is_file():
-            database, name = folder / spider, f"Spider's {SPIDER_DATABASE}"
-    words = None if vocabulary is None else repr(vocabulary)
-    if vocabulary is None and folder is not None:
-        gpt2 = folder / "tokenizers" / "gpt2"
-        if (gpt2 / "encoder.json").is_file():
-            vocabulary = gpt2_vocabulary(gpt2)
-            words = f"GPT-2, {vocabulary.size:,} tokens"
-    results = NfaDfaResults(
-        state_limit=state_limit,
-        vectors=tuple(row for order in ORDERS for row in _vector_rows(sizes, order, state_limit)),
-        sql=tuple(sql_rows(database, vocabulary, max_depth=max_depth, state_limit=state_limit)),
-        database=name,
-        max_depth=max_depth,
-        vocabulary=words,
-    )
-    if out is not None:
-        write_text(out / "nfa_dfa.json", json.dumps(asdict(results), indent=2) + "\n")
-        save(figure(results), out / "nfa_dfa.png")
-    return results
+    sizes = SIZES[: options.limit]
+    folder = _folder(options.data)
+    database, about = _database(folder)
+    vocabulary, words = _tokens(folder)
+    levels = ("byte",) if vocabulary is None else ("byte", "token")
+    jobs = [
+        Job(
+            tuple(_key(str(n), setting, kind) for n in sizes for kind in ("NFA", "DFA")),
+            partial(_vector_results, sizes, order),
+        )
+        for order, setting in _VECTORS.items()
+    ]
+    keys = tuple(_key(level, SQL, kind) for level in levels for kind in ("NFA", "DFA"))
+    jobs.append(Job(keys, partial(_sql_results, database, vocabulary)))
+    facts = {
+        "sizes": sizes,
+        "state_limit": STATE_LIMIT,
+        "database": about,
+        "max_depth": MAX_DEPTH,
+        "vocabulary": words,
+    }
+    return Plan(facts, jobs)
 
 
-def main(out: Path | None = None, **options: Any) -> NfaDfaResults:
-    """Run the experiment and print it; see :func:`run` for the options."""
-    results = run(out, **options)
-    console = Console()
-    for part in report(results):
-        console.print(part)
-    if out is not None:
-        console.print(f"written: {out / 'nfa_dfa.json'}, {out / 'nfa_dfa.png'}")
-    return results
+def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
+    """See :class:`~pcgcd.experiments.harness.runner.Experiment`."""
+    results = results_of(rows, facts)
+    return Report(display.report(results), {"sizes": display.figure(results)})
+
+
+def results_of(rows: Sequence[Row], facts: Mapping[str, Any]) -> NfaDfaResults:
+    """The rows of a run as the numbers that they are."""
+    found = {(row.key.setting, row.key.example, row.key.method): row for row in rows}
+
+    def size(*key: str) -> Size | None:
+        return _size(found[key]) if key in found else None
+
+    vectors = []
+    for order, setting in _VECTORS.items():
+        for n in facts["sizes"]:
+            nfa = size(setting, str(n), "NFA")
+            if nfa is not None:
+                vectors.append(VectorRow(n, order, nfa, size(setting, str(n), "DFA")))
+    queries = [
+        SqlRow(level, kind, size(SQL, level, kind), found[SQL, level, kind].seconds)
+        for level in ("byte", "token")
+        for kind in ("NFA", "DFA")
+        if (SQL, level, kind) in found
+    ]
+    names = ("state_limit", "database", "max_depth", "vocabulary")
+    given = {name: facts[name] for name in names}
+    return NfaDfaResults(vectors=tuple(vectors), sql=tuple(queries), **given)
+
+
+def _key(example: str, setting: str, kind: str) -> Key:
+    return Key(example, setting, kind, 0, 0)
+
+
+def _row(key: Key, size: Size | None, seconds: float = 0.0) -> Row:
+    measures = {} if size is None else {name: getattr(size, name) for name in _NUMBERS}
+    score = None if size is None else float(size.states)
+    return Row(key, score=score, seconds=round(seconds, 3), measures=measures)
+
+
+def _size(row: Row) -> Size | None:
+    return Size(*(int(row.measures[name]) for name in _NUMBERS)) if row.measures else None
+
+
+def _vector_results(sizes: Sequence[int], order: Order) -> list[Row]:
+    return [
+        _row(_key(str(row.n), _VECTORS[order], kind), size)
+        for row in vector_rows(sizes, order)
+        for kind, size in (("NFA", row.nfa), ("DFA", row.dfa))
+    ]
+
+
+def _sql_results(database: Database, vocabulary: Vocabulary | None) -> list[Row]:
+    return [
+        _row(_key(row.granularity, SQL, row.kind), row.size, row.seconds)
+        for row in sql_rows(database, vocabulary)
+    ]
+
+
+def _folder(given: Path | None) -> Path | None:
+    """The data folder, if there is one: this experiment can do without."""
+    named = os.environ.get("PCGCD_DATA")
+    return given if given is not None else None if named is None else Path(named)
+
+
+def _database(folder: Path | None) -> tuple[Database, str]:
+    path = f"spider/database/{SPIDER_DATABASE}/{SPIDER_DATABASE}.sqlite"
+    if folder is not None and (folder / path).is_file():
+        return folder / path, f"Spider's {SPIDER_DATABASE}"
+    return EXAMPLE_DATABASE, "an example with three tables"
+
+
+def _tokens(folder: Path | None) -> tuple[Vocabulary | None, str | None]:
+    gpt2 = None if folder is None else folder / "tokenizers" / "gpt2"
+    if gpt2 is None or not (gpt2 / "encoder.json").is_file():
+        return None, None
+    vocabulary = gpt2_vocabulary(gpt2)
+    return vocabulary, f"GPT-2, {vocabulary.size:,} tokens"

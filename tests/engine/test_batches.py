@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pcgcd import FiniteAutomaton, constraints
-from pcgcd.engine import ChainEngine, PrefixState, start_batch
+from pcgcd.engine import ChainEngine, PrefixState, scoring, start_batch
 from pcgcd.errors import InvalidParameterError
 from tests.engine.worlds import (
     VOCAB_SIZE,
@@ -169,3 +169,13 @@ def test_automata_without_edges_accept_the_empty_text_only() -> None:
     )
     state = ChainEngine(random_hmm(0), fa).start([0])
     assert state.log_lookahead().item() == 0.0
+
+
+def test_candidates_of_a_batch_do_not_depend_on_where_engines_are_in_memory() -> None:
+    """Otherwise the same seed would draw other tokens in another process."""
+    engines = [ChainEngine.of(random_hmm(0), fa) for fa in PADDED.values()]
+    one, other = (scoring._joined(chosen) for chosen in (engines, engines[::-1]))
+    np.testing.assert_array_equal(one[0].order, other[0].order)
+    np.testing.assert_array_equal(one[0].first, other[0].first)
+    for mine, theirs in zip(one[1], other[1][::-1], strict=True):
+        np.testing.assert_array_equal(mine, theirs)

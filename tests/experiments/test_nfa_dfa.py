@@ -17,7 +17,11 @@ from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.constraints.sql import sql
 from pcgcd.errors import InvalidParameterError
-from pcgcd.experiments import nfa_dfa
+from pcgcd.experiments import nfa_dfa, nfa_dfa_display
+from pcgcd.experiments.catalogue import experiment
+from pcgcd.experiments.harness import runner
+from pcgcd.experiments.harness.options import Options
+from pcgcd.experiments.harness.rows import Row
 from pcgcd.experiments.nfa_dfa import Order, Size, add_vec, minimal_dfa, vector_row
 
 ORDERS: tuple[Order, ...] = ("any", "schema")
@@ -142,13 +146,15 @@ def test_size_counts_every_entry_of_the_emission_matrix() -> None:
     assert (size.states, size.edges) == (fa.num_states, fa.num_edges)
 
 
-def test_limit_is_reported_and_larger_ones_are_not_tried(tmp_path: Path) -> None:
-    results = nfa_dfa.run(sizes=(2, 3, 4, 5), state_limit=300, max_depth=0, data=tmp_path)
-    fits = {(row.order, row.n): row.dfa is not None for row in results.vectors}
-    assert fits["any", 2]
-    assert not fits["any", 4]
-    assert not fits["any", 5]
-    assert any(row.size is None for row in results.sql)
+def test_limit_is_reported_and_larger_ones_are_not_tried() -> None:
+    rows = nfa_dfa.vector_rows((2, 3, 4, 5), "any", 300)
+    fits = {row.n: row.dfa is not None for row in rows}
+    assert fits[2]
+    assert not fits[4]
+    assert not fits[5]
+    queries = nfa_dfa.sql_rows(nfa_dfa.EXAMPLE_DATABASE, None, max_depth=0, state_limit=300)
+    assert any(row.size is None for row in queries)
+    results = nfa_dfa.NfaDfaResults(300, tuple(rows), tuple(queries), "an example", 0, None)
     assert "over 300" in printed(results)
 
 
@@ -176,20 +182,27 @@ def test_sql_automata_have_the_language_of_the_constraint() -> None:
         assert not fa.accepts(b"SELECT name FORM singer")
 
 
-def test_numbers_table_and_figure_are_written(tmp_path: Path) -> None:
-    results = nfa_dfa.run(tmp_path, sizes=(1, 2, 3), max_depth=0, data=tmp_path)
-    stored = json.loads((tmp_path / "nfa_dfa.json").read_text())
-    assert [row["n"] for row in stored["vectors"]] == [1, 2, 3, 1, 2, 3]
-    assert stored["vectors"][2]["dfa"]["states"] == minimal_dfa(3, "any").num_states
-    assert (tmp_path / "nfa_dfa.png").read_bytes().startswith(b"\x89PNG")
-    shown = printed(results)
+def test_results_table_and_figure_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PCGCD_DATA", raising=False)
+    monkeypatch.setattr(nfa_dfa, "EXAMPLE_DATABASE", {"t": ("a",)})
+    runner.run(experiment("nfa-dfa"), Options(limit=3), tmp_path)
+    stored = json.loads((tmp_path / "results.json").read_text())
+    rows = [Row.from_dict(row) for row in stored["rows"]]
+    results = nfa_dfa.results_of(rows, stored["facts"])
+    assert [row.n for row in results.vectors] == [1, 2, 3, 1, 2, 3]
+    assert results.vectors[2].dfa == Size.of(minimal_dfa(3, "any"))
+    assert [row.kind for row in results.sql] == ["NFA", "DFA"]
+    assert (tmp_path / "sizes.png").read_bytes().startswith(b"\x89PNG")
+    table = (tmp_path / "table.md").read_text()
     for row in results.vectors:
-        assert f"{row.nfa.states:,} ({row.nfa.edges:,})" in shown
+        assert f"{row.nfa.states:,} ({row.nfa.edges:,})" in table
 
 
 def printed(results: nfa_dfa.NfaDfaResults) -> str:
     console = Console(file=io.StringIO(), width=120)
-    for part in nfa_dfa.report(results):
+    for part in nfa_dfa_display.report(results):
         console.print(part)
     output = console.file
     assert isinstance(output, io.StringIO)

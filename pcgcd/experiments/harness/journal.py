@@ -1,0 +1,101 @@
+"""The journal of an experiment: rows are appended when they are made, and never changed.
+
+The first line says what the rows are about. A line that was cut off by a crash is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pcgcd.errors import CheckpointError
+from pcgcd.experiments.harness.rows import Key, Row
+
+_NAME = re.compile(r"journal(-\d+-of-\d+)?\.jsonl")
+
+
+class Journal:
+    """Rows on a disk.
+
+    Attributes:
+        path: The file.
+        head: What the rows are about.
+        rows: All rows so far.
+    """
+
+    def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
+        """Open a journal, or begin it.
+
+        Raises:
+            CheckpointError: The file is the journal of something else, or no journal.
+        """
+        self.path, self.head = path, dict(head)
+        self.rows: dict[Key, Row] = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file() and _drop_torn_line(path):
+            found, self.rows = read_journal(path)
+            if found != json.loads(json.dumps(self.head)):
+                raise CheckpointError(
+                    f"{path} was begun with other options: {_difference(found, self.head)}; give "
+                    "the same ones to go on, or another folder (--out)"
+                )
+        else:
+            self._append([self.head])
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Append rows; they are on the disk when this returns."""
+        new = list(rows)
+        self._append(row.to_dict() for row in new)
+        self.rows.update((row.key, row) for row in new)
+
+    def _append(self, values: Iterable[Mapping[str, Any]]) -> None:
+        text = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+        with self.path.open("ab") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_journal(path: Path) -> tuple[dict[str, Any], dict[Key, Row]]:
+    """The head and the rows of a journal; a line that was cut off at the end is left out.
+
+    Raises:
+        CheckpointError: The file is no journal.
+    """
+    lines = path.read_bytes().split(b"\n")[:-1]
+    try:
+        head, *rows = [json.loads(line) for line in lines]
+        found = [Row.from_dict(row) for row in rows]
+        if "experiment" not in head:
+            raise ValueError("its first line names no experiment")
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(
+            f"{path} is no journal of an experiment ({error}); move it away"
+        ) from error
+    return head, {row.key: row for row in found}
+
+
+def journals_in(folder: Path) -> list[Path]:
+    """The journals of a folder: one, or one for each shard."""
+    return sorted(path for path in folder.glob("journal*.jsonl") if _NAME.fullmatch(path.name))
+
+
+def _drop_torn_line(path: Path) -> bool:
+    """Cut off what a crash left of a last line; whether a whole line is left."""
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+    return whole > 0
+
+
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    names = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    return ", ".join(
+        f"{name} was {found.get(name)!r:.60} and is {wanted.get(name)!r:.60}" for name in names
+    )

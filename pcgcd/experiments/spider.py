@@ -1,0 +1,116 @@
+"""Questions to databases (section 5.4, Table 4): how many queries return what they should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from pcgcd.constraints import Constraint
+from pcgcd.constraints.sql import sql
+from pcgcd.experiments.data.spider import (
+    Answer,
+    Question,
+    answer,
+    is_ordered,
+    read_spider,
+    same_answer,
+    schema_text,
+)
+from pcgcd.experiments.harness.generating import Example, generation_plan
+from pcgcd.experiments.harness.options import Options, part_of
+from pcgcd.experiments.harness.reports import Report, figure_against_k, summary_table
+from pcgcd.experiments.harness.rows import Plan, Row
+from pcgcd.experiments.harness.statistics import measure
+from pcgcd.experiments.held_out import held_out
+from pcgcd.experiments.tasks import query_prompts
+
+NAME = "spider"
+SUMMARY = "execution accuracy of SQL queries against the number of particles"
+METHODS = ("LM", "LCD+SMC", "GCD+SMC", "P-GCD+SMC", "P-GCD+SMC+potential", "twisted+SMC")
+COLUMNS = {
+    "accuracy, %": ("score", 100.0),
+    "runs, %": ("runs", 100.0),
+    "satisfied, %": ("satisfied", 100.0),
+}
+_MAX_DEPTH = 1
+_LONGEST_SCHEMA = 3_000  # characters
+
+
+def plan(options: Options) -> Plan:
+    """See :class:`~pcgcd.experiments.harness.runner.Experiment`."""
+    settings = options.settings(
+        particles=(1, 4, 8), seeds=1, methods=METHODS, budgets=("128",), limit=20
+    )
+    examples = [task(question) for question in questions(options)[: settings["limit"]]]
+    return generation_plan(examples, options, settings)
+
+
+def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
+    """See :class:`~pcgcd.experiments.harness.runner.Experiment`."""
+    return Report(
+        [summary_table(rows, "Questions to databases", COLUMNS)],
+        {
+            "accuracy": figure_against_k(
+                rows, measure("score"), "execution accuracy, %", scale=100
+            ),
+            "log_evidence": figure_against_k(rows, measure("log_evidence"), "log-evidence"),
+        },
+    )
+
+
+def questions(options: Options) -> list[Question]:
+    """Questions of the part asked for, whose reference query satisfies the constraint and runs."""
+    folder = options.folder / "spider"
+    path = next((folder / n for n in ("dev.json", "dev.jsonl") if (folder / n).is_file()), None)
+    found = read_spider(path or folder / "dev.json", folder / "database")
+    # Databases are divided, not questions: one that any training prompt is about is left out.
+    new = held_out(options.folder, query_prompts, found, lambda question: f" {question.text}")
+    seen = {question.database for question in found} - {question.database for question in new}
+    found = [question for question in new if question.database not in seen]
+    kept = part_of(found, [question.name for question in found], options.part)
+    return [question for question in kept if _is_possible(question)]
+
+
+def _is_possible(question: Question) -> bool:
+    short = len(schema_text(question.database)) <= _LONGEST_SCHEMA
+    return (
+        short
+        and constraint_of(question.database).matches(question.query)
+        and _wanted(question.database, question.query) is not None
+    )
+
+
+@cache
+def constraint_of(database: Path) -> Constraint:
+    """Queries over the tables of a database, as an automaton with choices."""
+    return sql(database, max_depth=_MAX_DEPTH)
+
+
+@cache
+def _wanted(database: Path, query: str) -> Answer | None:
+    return answer(database, query)
+
+
+def task(question: Question) -> Example:
+    """One question as a task."""
+    system = (
+        f"The tables of a database in SQLite:\n{schema_text(question.database)}\n"
+        "Answer with one SQL query, and nothing else: no explanation, no Markdown."
+    )
+    return Example(
+        question.name,
+        "",
+        [{"role": "system", "content": system}, {"role": "user", "content": question.text}],
+        partial(constraint_of, question.database),
+        partial(rate, question=question),
+    )
+
+
+def rate(text: str, question: Question) -> dict[str, float]:
+    """Whether a query runs, and returns what the reference returns (the score)."""
+    found = answer(question.database, text)
+    wanted = _wanted(question.database, question.query)
+    right = same_answer(found, wanted, ordered=is_ordered(question.query))
+    return {"score": float(right), "runs": float(found is not None)}
