@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pcgcd.constraints.asking import constraint_of, of_response_format, of_tool_choice
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.grammar import grammar
 from pcgcd.constraints.json_schema import json_schema
@@ -9,12 +10,14 @@ from pcgcd.constraints.keywords import keywords
 from pcgcd.constraints.regex import regex
 from pcgcd.constraints.simple import any_text, choice, length, literal, not_containing
 from pcgcd.constraints.sql import sql
-from pcgcd.constraints.tools import function_call
+from pcgcd.constraints.tools import Call, function_call, openai_tools
 
 __all__ = [
+    "Call",
     "Constraint",
     "any_text",
     "choice",
+    "constraint_of",
     "function_call",
     "grammar",
     "json_schema",
@@ -22,6 +25,9 @@ __all__ = [
     "length",
     "literal",
     "not_containing",
+    "of_response_format",
+    "of_tool_choice",
+    "openai_tools",
     "regex",
     "sql",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.expressions import (
@@ -40,11 +41,13 @@ class Constraint:
         expression: The set, over UTF-8 bytes.
         description: A short text for people.
         dropped: What an over-approximation left out (keyword and place), if it was allowed to.
+        reader: From a text to the value that it stands for, if that is not the text itself.
     """
 
     expression: Expression
     description: str = "constraint"
     dropped: tuple[str, ...] = ()
+    reader: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_automaton(
@@ -98,6 +101,13 @@ class Constraint:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         return self.automaton.accepts(data)
 
+    def parse(self, text: str) -> Any:
+        """The value that a text of the set stands for: of JSON, of a type, of a function call.
+
+        Where a constraint has no values of its own, that is the text.
+        """
+        return text if self.reader is None else self.reader(text)
+
     def compile(
         self, vocabulary: Vocabulary, *, cache: Path | str | None = None
     ) -> FiniteAutomaton:
@@ -123,20 +133,21 @@ class Constraint:
     # -- composition --------------------------------------------------------------------------
 
     def __or__(self, other: Constraint | str) -> Constraint:
-        """Either of the two."""
-        return self._with(other, union, "|")
+        """Either of the two; a text of both is parsed by the first."""
+        return self._with(other, union, "|", _first_that_matches)
 
     def __and__(self, other: Constraint | str) -> Constraint:
-        """Both at once."""
-        return self._with(other, intersection, "&")
+        """Both at once; parsed by the first that has values of its own."""
+        return self._with(other, intersection, "&", _first_with_values)
 
     def __add__(self, other: Constraint | str) -> Constraint:
-        """One after the other."""
-        return self._with(other, concatenation, "+")
+        """One after the other; a plain text beside a constraint leaves its values as they are."""
+        result = self._with(other, concatenation, "+")
+        return replace(result, reader=_after(self, "", other)) if isinstance(other, str) else result
 
     def __radd__(self, other: str) -> Constraint:
         """A literal text, then this."""
-        return _constraint_of(other) + self
+        return replace(_constraint_of(other) + self, reader=_after(self, other, ""))
 
     def star(self) -> Constraint:
         """Any number of times."""
@@ -155,13 +166,20 @@ class Constraint:
         description = _shortened(f"({self.description}){count}")
         return Constraint(repeat(self.expression, least, most), description, self.dropped)
 
-    def _with(self, other: Constraint | str, combine: object, sign: str) -> Constraint:
+    def _with(
+        self,
+        other: Constraint | str,
+        combine: object,
+        sign: str,
+        readers: Callable[[Constraint, Constraint], Callable[[str], Any] | None] | None = None,
+    ) -> Constraint:
         second = _constraint_of(other) if isinstance(other, str) else other
         if not isinstance(second, Constraint):
             return NotImplemented
         expression = combine(self.expression, second.expression)  # type: ignore[operator]
         description = _shortened(f"({self.description} {sign} {second.description})")
-        return Constraint(expression, description, self.dropped + second.dropped)
+        reader = None if readers is None else readers(self, second)
+        return Constraint(expression, description, self.dropped + second.dropped, reader)
 
     def _repr_html_(self) -> str:
         """The description, and the automaton over bytes where it is small."""
@@ -181,6 +199,23 @@ class Constraint:
 
 def _constraint_of(text: str) -> Constraint:
     return Constraint(literal_text(text, "a text"), repr(text))
+
+
+def _first_that_matches(a: Constraint, b: Constraint) -> Callable[[str], Any] | None:
+    if a.reader is None and b.reader is None:
+        return None
+    return lambda text: (a if a.matches(text) else b).parse(text)
+
+
+def _first_with_values(a: Constraint, b: Constraint) -> Callable[[str], Any] | None:
+    return a.reader or b.reader
+
+
+def _after(constraint: Constraint, before: str, behind: str) -> Callable[[str], Any] | None:
+    """The reader of a constraint between two plain texts."""
+    if constraint.reader is None:
+        return None
+    return lambda text: constraint.parse(text.removeprefix(before).removesuffix(behind))
 
 
 def _shortened(description: str) -> str:

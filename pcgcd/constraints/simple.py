@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from pcgcd.automata.expressions import ANY_BYTE, ANYTHING, EMPTY_STRING, repeat, star, union
 from pcgcd.automata.expressions.utf8 import ANY_CHARACTER, character_set
@@ -11,6 +13,7 @@ from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import at_most, literal_text
+from pcgcd.constraints.python_types import options_of
 from pcgcd.constraints.regex.regex import regex_expression
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 
@@ -26,12 +29,22 @@ def literal(text: str) -> Constraint:
     return Constraint(literal_text(text, "literal"), repr(text))
 
 
-def choice(options: Iterable[str | Constraint]) -> Constraint:
+def choice(options: Iterable[str | Constraint] | Any) -> Constraint:
     """Any one of several texts or constraints (200,000 at most).
 
+    Args:
+        options: Texts and constraints; or a ``Literal[...]`` or an enum, whose options are parsed
+            into what they stand for.
+
+    >>> from typing import Literal
+    >>> choice(Literal["small", "large"]).parse("small")
+    'small'
     >>> choice(["red", "green", "blue"])
     Constraint(choice of 3)
     """
+    meanings = options_of(options)
+    if meanings is not None:
+        return replace(choice(list(meanings)), reader=meanings.__getitem__)
     if isinstance(options, str | bytes) or not isinstance(options, Iterable):
         raise InvalidParameterError(
             f"choice takes several options, such as a list of texts, but {options!r:.60} was given"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pcgcd.automata.vocabulary import Vocabulary
 
 # A text, the messages of a chat, or token ids.
-Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]
+Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 
 
 class LanguageModel(ABC):
@@ -36,19 +37,31 @@ class LanguageModel(ABC):
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         """``log p(next token | prefix)``, normalised: one row per prefix, (k, V)."""
 
-    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+    def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
         """The tokens of a prompt: a text, the messages of a chat, or token ids as they are.
+
+        Args:
+            prompt: The prompt.
+            tools: Functions that a chat is shown, as OpenAI describes them: in the place that the
+                chat template has for them, or else in a system message. A text is then a
+                message of the user.
 
         Raises:
             InvalidParameterError: The prompt is of another kind, or this model knows no chats.
             VocabularyMismatchError: A token id, or a text, is outside the vocabulary.
         """
-        if isinstance(prompt, str):
+        if isinstance(prompt, str) and not tools:
             return self._encode_text(prompt)
-        given: Any = prompt
+        given: Any = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         items = given.tolist() if isinstance(given, Tensor | np.ndarray) else list(given)
         if items and all(isinstance(item, Mapping) for item in items):
-            return self._encode_chat([dict(item) for item in items])
+            messages = [dict(item) for item in items]
+            return self._encode_chat(messages, tools) if tools else self._encode_chat(messages)
+        if tools:
+            raise InvalidParameterError(
+                "tools are shown to a model in a chat, but the prompt is token ids; give a text or "
+                "messages"
+            )
         return self._checked_prefix(items)
 
     def start(self, prompts: Sequence[Sequence[int]]) -> LMSession:
@@ -61,7 +74,9 @@ class LanguageModel(ABC):
         """The tokens of a text: without a tokenizer, the longest token first."""
         return self.vocabulary.greedy(text)
 
-    def _encode_chat(self, messages: list[dict[str, str]]) -> tuple[int, ...]:
+    def _encode_chat(
+        self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[int, ...]:
         raise InvalidParameterError(
             f"{type(self).__name__} has no chat template; give the prompt as one text, or as token "
             "ids"
@@ -213,6 +228,28 @@ class PrefixSession(SharedSession):
     def _extend(self, parents: list[int], tokens: list[tuple[int, ...]]) -> Tensor:
         self._prefixes = [self._prefixes[p] + tail for p, tail in zip(parents, tokens)]
         return self._log_probs_of(self._prefixes)
+
+
+def with_tools(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """A chat whose system message describes tools, for models whose template has no place for them.
+
+    >>> chat = [{"role": "user", "content": "What time is it?"}]
+    >>> print(with_tools(chat, [{"type": "function", "function": {"name": "now"}}])[0]["content"])
+    You can call these functions, which are described in JSON:
+    {"name": "now"}
+    Answer with a call: {"name": <name of a function>, "arguments": <an object>}
+    """
+    lines = ["You can call these functions, which are described in JSON:"]
+    lines += [json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools]
+    lines += ['Answer with a call: {"name": <name of a function>, "arguments": <an object>}']
+    text = "\n".join(lines)
+    chat = [dict(message) for message in messages]
+    if chat and chat[0].get("role") == "system":
+        chat[0]["content"] = f"{chat[0]['content']}\n\n{text}"
+        return chat
+    return [{"role": "system", "content": text}, *chat]
 
 
 def checked_log_probs(found: Any, count: int, width: int) -> Tensor:

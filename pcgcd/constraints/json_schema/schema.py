@@ -17,6 +17,7 @@ from pcgcd.constraints.json_schema.document import Document
 from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import make_layout
 from pcgcd.constraints.json_schema.reading import Reader
+from pcgcd.constraints.python_types import is_type, type_schema
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
 
@@ -40,7 +41,7 @@ _STATES = {True: (21, 60_000), False: (9, _ENOUGH)}
 
 
 def json_schema(
-    schema: dict[str, Any] | bool | str,
+    schema: dict[str, Any] | bool | str | Any,
     *,
     order: Literal["schema", "any"] = "schema",
     whitespace: Literal["compact", "bounded", "free"] = "bounded",
@@ -65,7 +66,9 @@ def json_schema(
       so that ECMA-262 and Python agree. A ``$schema`` of draft 4 to 7 is honoured in what differs.
 
     Args:
-        schema: The schema, as a value or as JSON text.
+        schema: The schema, as a value or as JSON text; or a Python type: a pydantic model, a
+            dataclass, a ``TypedDict``, a ``Literal``, an enum, ``list[int]``. Objects of a type
+            have no properties but its fields, and texts are parsed into values of the type.
         order: Whether properties keep the order of the schema, or come in any order.
         whitespace: None at all (``"compact"``), at most one space after commas and colons
             (``"bounded"``, so both of the usual styles of :func:`json.dumps`), or whatever JSON
@@ -100,7 +103,8 @@ def json_schema(
     (True, False)
     """
     check_one_of("order", order, "schema", "any")
-    document = Document(parsed(schema))
+    typed = type_schema(schema) if is_type(schema) else None
+    document = Document(parsed(schema) if typed is None else typed.schema)
     reader = Reader(document, strict)
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
     limits = Limits(max_depth, free_depth, max_length)
@@ -112,7 +116,12 @@ def json_schema(
     if value == NOTHING:
         raise EmptyLanguageError("no JSON value satisfies the schema")
     expression = style.layout.spaces + value + style.layout.spaces
-    return Constraint(expression, "json_schema", tuple(reader.dropped))
+
+    def read(text: str) -> Any:
+        found = json.loads(text)
+        return found if typed is None else typed.read(found)
+
+    return Constraint(expression, "json_schema", tuple(reader.dropped), read)
 
 
 def largest(

@@ -1,5 +1,6 @@
 """Calls of functions."""
 
+from pcgcd.constraints.tools.calls import Call, openai_tools
 from pcgcd.constraints.tools.function_call import function_call
 
-__all__ = ["function_call"]
+__all__ = ["Call", "function_call", "openai_tools"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from pcgcd.automata.expressions import NOTHING, Expression, literal, union
@@ -17,8 +17,9 @@ from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import in_order, listing, make_layout
 from pcgcd.constraints.json_schema.objects import object_parts
 from pcgcd.constraints.json_schema.reading import Reader
-from pcgcd.constraints.json_schema.schema import Limits, largest, parsed
+from pcgcd.constraints.json_schema.schema import Limits, largest
 from pcgcd.constraints.tools.argument_types import parameters_schema
+from pcgcd.constraints.tools.calls import CallReader, without_functions
 from pcgcd.constraints.tools.descriptions import arguments_of, listed_tools
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError, UnsupportedConstraintError
 
@@ -27,7 +28,7 @@ _Tools: TypeAlias = "dict[str, dict[str, Any]]"
 
 
 def function_call(
-    tools: Sequence[dict[str, Any]] | str,
+    tools: Sequence[dict[str, Any] | Callable[..., Any]] | str,
     *,
     style: Literal["json", "python"] = "json",
     parallel: bool | tuple[int, int | None] = False,
@@ -50,7 +51,8 @@ def function_call(
         tools: The functions: ``{"name": ..., "parameters": <JSON schema>}``, bare or as OpenAI
             wraps them in ``{"type": "function", "function": ...}``; with ``inputSchema`` as MCP has
             them (also its whole ``{"tools": [...]}``), or with ``input_schema`` as Anthropic does;
-            or any of these as JSON text. A schema under another key is an error.
+            or any of these as JSON text. A schema under another key is an error. Or Python
+            functions with type hints, or classes with fields such as pydantic models.
             Types may also be those of Python (``float``, ``dict``, ``List[int]``,
             ``str, optional``), and ``parameters`` a plain
             ``{argument: {"type": ..., "default": ...}}``; there, arguments with a default are
@@ -81,7 +83,8 @@ def function_call(
     >>> function_call([weather]).matches('{"name": "weather", "arguments": {"city": "Oslo"}}')
     True
     """
-    described = _described(tools)
+    plain, readers = without_functions(tools)
+    described = _described(plain)
     least, most = _counts(parallel)
     check_one_of("style", style, "json", "python")
     limits = Limits(max_depth, free_depth, max_length)
@@ -112,7 +115,12 @@ def function_call(
     if value == NOTHING:
         raise EmptyLanguageError("no arguments satisfy the schema of any of the functions")
     expression = layout.spaces + value + layout.spaces
-    return Constraint(expression, f"function_call({', '.join(described)})", tuple(reader.dropped))
+    return Constraint(
+        expression,
+        f"function_call({', '.join(described)})",
+        tuple(reader.dropped),
+        CallReader(style, name_key, arguments_key, readers),
+    )
 
 
 def _counts(parallel: Any) -> tuple[int, int | None]:
@@ -128,7 +136,7 @@ def _counts(parallel: Any) -> tuple[int, int | None]:
 
 def _described(tools: Any) -> _Tools:
     result: _Tools = {}
-    for i, tool in enumerate(listed_tools(parsed(tools))):
+    for i, tool in enumerate(listed_tools(tools)):
         name = tool["name"]
         if name in result:
             raise InvalidParameterError(f"two tools are called {name!r}; names must differ")
