@@ -23,7 +23,7 @@ from pcgcd.hmm import HMM, MonarchHMM, default_hmm
 
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
-    from pcgcd.decoding import SMC, Generation, Generator, Request, generate
+    from pcgcd.decoding import SMC, Generation, Generator, Request, agenerate, generate
     from pcgcd.lm import default_model
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "PrefixState",
     "Request",
     "Vocabulary",
+    "agenerate",
     "circuit_product",
     "compile_circuit",
     "condition",
@@ -49,7 +50,7 @@ __all__ = [
     "mixture",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 # These need numba, which takes a second to import.
@@ -59,6 +60,7 @@ _LATER = {
     "Generation": "pcgcd.decoding",
     "Generator": "pcgcd.decoding",
     "Request": "pcgcd.decoding",
+    "agenerate": "pcgcd.decoding",
     "generate": "pcgcd.decoding",
     "default_model": "pcgcd.lm",
 }

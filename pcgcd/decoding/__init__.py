@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pcgcd.decoding.genealogy import Genealogy, Move
-from pcgcd.decoding.generation import Generator, generate
+from pcgcd.decoding.generation import Generator, agenerate, generate
 from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.population import Population, extend, resample
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
@@ -18,7 +18,7 @@ from pcgcd.decoding.resampling import (
     stratified,
     systematic,
 )
-from pcgcd.decoding.results import Generation
+from pcgcd.decoding.results import Generation, Sample
 from pcgcd.decoding.smc import SMC, Step
 from pcgcd.decoding.streams import Stream
 from pcgcd.decoding.targets import Target
@@ -44,6 +44,7 @@ __all__ = [
     "Proposal",
     "Randomness",
     "Request",
+    "Sample",
     "Sharpening",
     "Step",
     "Stream",
@@ -51,6 +52,7 @@ __all__ = [
     "Terminal",
     "Twisted",
     "Unconstrained",
+    "agenerate",
     "effective_sample_size",
     "extend",
     "generate",

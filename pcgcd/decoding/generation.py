@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
+import numpy as np
+from torch import Tensor
+
+from pcgcd.basics.keeping import kept_with
+from pcgcd.circuits import CircuitLike
+from pcgcd.constraints import Constraint, constraint_of, of_response_format, of_tool_choice
+from pcgcd.constraints import regex as pattern_of
 from pcgcd.decoding.contracts import check_language_model
 from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.potentials import Potential
@@ -21,20 +30,61 @@ from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.decoding.transforms import Sharpening
 from pcgcd.engine import PrefixEngine, start_batch
 from pcgcd.errors import DeadEndError, InvalidParameterError, PcgcdError
+from pcgcd.lm.coercion import language_model_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pcgcd.circuits import CircuitLike
+    from typing_extensions import Unpack
+
     from pcgcd.decoding.resampling import Resampler
     from pcgcd.lm import LanguageModel, Prompt
 
 
+class Options(TypedDict, total=False):
+    """The options of :func:`generate`, for type checkers."""
+
+    budget: int | None
+    particles: int
+    method: str | Proposal | None
+    hmm: CircuitLike | None
+    w: float | None
+    potential: str | Potential | None
+    smc: bool
+    resampling: str | Resampler
+    ess_threshold: float
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    truncate: str
+    stop: str | Sequence[str] | Callable[[bytes], bool] | None
+    max_attempts: int
+    seed: int | None
+    on_step: Callable[[Step], None] | None
+    progress: bool
+    cache: Path | str | None
+    tools: Any
+    tool_choice: Any
+    response_format: Any
+    regex: str | None
+    tokenizer: Any
+
+
+@overload
 def generate(
-    lm: LanguageModel,
-    target: Wanted,
+    lm: Any, target: Any = None, *, prompt: Prompt = "", **options: Unpack[Options]
+) -> Generation: ...
+@overload
+def generate(
+    lm: Any, target: Any = None, *, prompt: Sequence[Prompt], **options: Unpack[Options]
+) -> list[Generation]: ...
+
+
+def generate(
+    lm: Any,
+    target: Any = None,
     *,
-    prompt: Prompt = "",
+    prompt: Prompt | Sequence[Prompt] = "",
     budget: int | None = None,
     particles: int = 8,
     method: str | Proposal | None = None,
@@ -54,7 +104,12 @@ def generate(
     on_step: Callable[[Step], None] | None = None,
     progress: bool = False,
     cache: Path | str | None = None,
-) -> Generation:
+    tools: Any = None,
+    tool_choice: Any = None,
+    response_format: Any = None,
+    regex: str | None = None,
+    tokenizer: Any = None,
+) -> Generation | list[Generation]:
     """Generate texts that satisfy a constraint, with weights that aim at p_lm(x | C).
 
     With the methods "gcd", "pgcd" and "twisted" every text that ends satisfies the constraint
@@ -66,9 +121,13 @@ def generate(
     is p_lm(x) f(x), up to its sum.
 
     Args:
-        lm: The language model.
-        target: A constraint, an automaton over the model's tokens, or a circuit.
-        prompt: A text, token ids, or the messages of a chat.
+        lm: The language model: one of :mod:`pcgcd.lm`, a causal model of transformers, or a folder
+            or hub id.
+        target: A constraint, an automaton over the model's tokens, or a circuit; a JSON schema as a
+            dict; a type (a pydantic model, a dataclass, a ``Literal``); a list of texts to choose
+            from. It may be left out where ``tools``, ``response_format`` or ``regex`` says it.
+        prompt: A text, token ids, or the messages of a chat; or a list of prompts, which gives a
+            list of results, in which :attr:`Generation.error` says why one has none.
         budget: The largest number of tokens, the one that ends the text included; by default
             128, or the length of a circuit of one length.
         particles: The number of texts k.
@@ -100,13 +159,22 @@ def generate(
         on_step: Called after each token.
         progress: Show a progress bar on the error stream.
         cache: A folder in which compiled automata are kept.
+        tools: Functions that the model is shown, through its chat template or in a system message:
+            Python functions, or descriptions as of OpenAI, Anthropic or MCP. Without a target, a
+            call of one of them is generated.
+        tool_choice: OpenAI's: "required" (without a target the default), "auto", "none", or which
+            tool; see :func:`pcgcd.constraints.of_tool_choice`.
+        response_format: OpenAI's, or a type.
+        regex: A regular expression that the whole text matches.
+        tokenizer: That of a model of transformers, if it is not where the model came from.
 
     Raises:
         EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         DeadEndError: The language model gives probability zero to everything that is allowed.
     """
+    wanted = _wanted(target, tools, tool_choice, response_format, regex)
     generator = Generator(
-        lm,
+        language_model_of(lm, tokenizer),
         method=method,
         hmm=hmm,
         w=w,
@@ -121,11 +189,75 @@ def generate(
         max_attempts=max_attempts,
         cache=cache,
     )
-    request = Request(target, prompt, budget)
-    result = generator.run([request], seed=seed, on_step=on_step, progress=progress)[0]
-    if result.error is not None:
-        raise result.error
+    many = _is_many(prompt)
+    prompts: Any = prompt if many else [prompt]
+    requests = [Request(wanted, one, budget, tools or ()) for one in prompts]
+    results = generator.run(requests, seed=seed, on_step=on_step, progress=progress)
+    if many:
+        return results
+    if results[0].error is not None:
+        raise results[0].error
+    return results[0]
+
+
+@overload
+async def agenerate(
+    lm: Any, target: Any = None, *, prompt: Prompt = "", **options: Unpack[Options]
+) -> Generation: ...
+@overload
+async def agenerate(
+    lm: Any, target: Any = None, *, prompt: Sequence[Prompt], **options: Unpack[Options]
+) -> list[Generation]: ...
+
+
+async def agenerate(lm: Any, target: Any = None, **options: Any) -> Generation | list[Generation]:
+    """Do what :func:`generate` does in a thread, so that a server's event loop goes on.
+
+    Calls for one language model wait for each other: to use its batches, give several prompts in
+    one call.
+    """
+
+    def run() -> Any:
+        model = language_model_of(lm, options.pop("tokenizer", None))
+        with kept_with(model, "_pcgcd_lock", threading.Lock):
+            return generate(model, target, **options)
+
+    result: Generation | list[Generation] = await asyncio.to_thread(run)
     return result
+
+
+def _wanted(
+    target: Any, tools: Any, tool_choice: Any, response_format: Any, pattern: str | None
+) -> Wanted:
+    """What to generate, of the several ways to say it."""
+    said = {"target": target, "response_format": response_format, "regex": pattern}
+    given = [name for name, value in said.items() if value is not None]
+    if len(given) > 1 or (tool_choice is not None and (given or not tools)):
+        raise InvalidParameterError(
+            "what to generate must be said once, but was given as "
+            f"{', '.join(given + ['tool_choice'] * (tool_choice is not None))}"
+            + ("; tool_choice chooses from tools=" if not tools else "")
+        )
+    if pattern is not None:
+        return pattern_of(pattern)
+    if response_format is not None:
+        return of_response_format(response_format)
+    if target is None and tools:
+        return of_tool_choice(tools, "required" if tool_choice is None else tool_choice)
+    if target is None:
+        raise InvalidParameterError(
+            "what to generate is missing: give a constraint, a circuit, a schema, a type or a list "
+            "of options as the second argument, or tools=, response_format= or regex="
+        )
+    return target if isinstance(target, Constraint | CircuitLike) else constraint_of(target)
+
+
+def _is_many(prompt: Any) -> bool:
+    """Whether these are several prompts: a list of texts, of chats or of token ids."""
+    if not isinstance(prompt, list | tuple) or not prompt:
+        return False
+    kinds = str, list, tuple, Tensor, np.ndarray
+    return all(isinstance(one, kinds) for one in prompt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +369,8 @@ class Generator:
                     "rejection sampling needs a constraint, but the target is weighted; use "
                     'method="unconstrained" with smc=False, which weighs the samples'
                 )
-            return reject(attempt, self.smc.particles, self.max_attempts)
+            result = reject(attempt, self.smc.particles, self.max_attempts)
+            return replace(result, reader=request.reader)
         except PcgcdError as error:
             return Generation.failed(error, "rejection")
 
@@ -286,7 +419,7 @@ class _Run:
         for place, target in targets.items():
             request = requests[place]
             try:
-                prompt = tuple(lm.encode(request.prompt))
+                prompt = request.encoded_by(lm)
                 budget = request.budget_for(target)
                 if (target, prompt) not in engines:
                     engines[target, prompt] = target.engine(prompt, guided=plan.needs_guide)
@@ -360,6 +493,7 @@ class _Run:
             seconds=sum(s.seconds for s in steps),
             model_seconds=sum(s.model_seconds for s in steps),
             error=self._dead_end(token_ids) if log_evidence == -math.inf else None,
+            reader=request.reader,
         )
 
     def _dead_end(self, token_ids: Sequence[tuple[int, ...]]) -> DeadEndError | None:

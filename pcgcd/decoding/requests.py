@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pcgcd.basics.numbers import check_whole_number
-from pcgcd.constraints import Constraint
+from pcgcd.circuits import CircuitLike
+from pcgcd.constraints import Constraint, constraint_of, openai_tools
 from pcgcd.decoding.contracts import needs_guide
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.errors import InvalidParameterError
-from pcgcd.lm import Prompt
+from pcgcd.lm import LanguageModel, Prompt
 
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
@@ -29,15 +30,38 @@ class Request:
     """One thing to generate.
 
     Attributes:
-        target: A constraint, an automaton over the language model's tokens, or a circuit.
+        target: A constraint, an automaton over the language model's tokens, or a circuit; or what
+            :func:`pcgcd.constraints.constraint_of` takes.
         prompt: A text, token ids, or the messages of a chat.
         budget: The largest number of tokens, the one that ends the text included. By default 128;
             of a circuit of one length, that length.
+        tools: Functions that the model is shown in the prompt: what
+            :func:`pcgcd.constraints.function_call` takes. They do not constrain.
     """
 
     target: Wanted
     prompt: Prompt = ""
     budget: int | None = None
+    tools: Any = ()
+
+    def __post_init__(self) -> None:
+        """Read what may be given in several ways."""
+        given: Any = self.target
+        if not isinstance(given, Constraint | CircuitLike):
+            object.__setattr__(self, "target", constraint_of(given))
+        if self.tools:
+            object.__setattr__(self, "tools", tuple(openai_tools(self.tools)))
+
+    def encoded_by(self, lm: LanguageModel) -> tuple[int, ...]:
+        """The tokens of the prompt, with the tools that it shows."""
+        return tuple(
+            lm.encode(self.prompt, tools=self.tools) if self.tools else lm.encode(self.prompt)
+        )
+
+    @property
+    def reader(self) -> Callable[[str], Any] | None:
+        """From a text to the value that it stands for, if the constraint has one."""
+        return self.target.reader if isinstance(self.target, Constraint) else None
 
     def budget_for(self, target: Target) -> int:
         """The budget, checked; without one, the usual."""

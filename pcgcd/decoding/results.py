@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +15,35 @@ from pcgcd.decoding.randomness import Randomness
 from pcgcd.errors import DeadEndError, PcgcdError
 
 _SHOWN_TEXTS = 20
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One text of a generation.
+
+    Attributes:
+        text: The text.
+        weight: Its normalised weight.
+        log_prob: log p_lm of its tokens.
+        token_ids: Its tokens.
+        satisfied: Whether it satisfies the constraint.
+        reader: From the text to its value.
+    """
+
+    text: str
+    weight: float
+    log_prob: float
+    token_ids: tuple[int, ...]
+    satisfied: bool
+    reader: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def parsed(self) -> Any:
+        """The value that the text stands for; see :attr:`Generation.parsed`."""
+        return self.text if self.reader is None else self.reader(self.text)
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -38,6 +68,9 @@ class Generation:
         seconds: The time taken without the language model.
         model_seconds: The time that the language model took.
         error: Why no text has any weight, if none has.
+        reader: From a text to the value that it stands for; without one, that is the text.
+
+    ``generation[i]`` is the text i with all that belongs to it, and a loop gives all of them.
     """
 
     texts: tuple[str, ...]
@@ -54,6 +87,7 @@ class Generation:
     seconds: float = 0.0
     model_seconds: float = 0.0
     error: PcgcdError | None = None
+    reader: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def failed(cls, error: PcgcdError, method: str) -> Generation:
@@ -95,6 +129,15 @@ class Generation:
         return self.texts[
             max(order, key=lambda i: (round(total[self.texts[i]], 12), self.log_probs[i]))
         ]
+
+    @property
+    def parsed(self) -> Any:
+        """The value of :attr:`best`: of JSON, of the type that was asked for, a call of a function.
+
+        Raises:
+            DeadEndError: No text has any weight.
+        """
+        return self.best if self.reader is None else self.reader(self.best)
 
     def draw(self, seed: int | None = None) -> str:
         """One text, drawn by weight: a sample of p_lm(x | C) when there are many particles.
@@ -161,6 +204,19 @@ class Generation:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def __getitem__(self, index: int) -> Sample:
+        return Sample(
+            self.texts[index],
+            self.weights[index],
+            self.log_probs[index],
+            self.token_ids[index],
+            self.satisfied[index],
+            self.reader,
+        )
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
         return (

@@ -97,7 +97,7 @@ def openai_tools(tools: Any) -> list[dict[str, Any]]:
     """
     result = []
     for tool in listed_tools(without_functions(tools)[0]):
-        kept = {key: tool[key] for key in ("name", "description") if key in tool}
+        kept: dict[str, Any] = {key: tool[key] for key in ("name", "description") if key in tool}
         schema = arguments_of(tool) or {"type": "object", "properties": {}}
         result.append({"type": "function", "function": {**kept, "parameters": schema}})
     return result
