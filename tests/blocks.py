@@ -23,4 +23,4 @@ def run_block(code: str, name: str, names: dict[str, Any]) -> None:
     """Run a block with some names, and skip the test where it needs a model that is not there."""
     if "default_model" in code and packaged_file() is None:
         pytest.skip("the default model is not installed")
-    exec(compile(code, name, "exec"), names)
+    exec(compile(code, name, "exec", dont_inherit=True), names)
