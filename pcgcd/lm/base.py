@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -228,28 +227,6 @@ class PrefixSession(SharedSession):
     def _extend(self, parents: list[int], tokens: list[tuple[int, ...]]) -> Tensor:
         self._prefixes = [self._prefixes[p] + tail for p, tail in zip(parents, tokens)]
         return self._log_probs_of(self._prefixes)
-
-
-def with_tools(
-    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """A chat whose system message describes tools, for models whose template has no place for them.
-
-    >>> chat = [{"role": "user", "content": "What time is it?"}]
-    >>> print(with_tools(chat, [{"type": "function", "function": {"name": "now"}}])[0]["content"])
-    You can call these functions, which are described in JSON:
-    {"name": "now"}
-    Answer with a call: {"name": <name of a function>, "arguments": <an object>}
-    """
-    lines = ["You can call these functions, which are described in JSON:"]
-    lines += [json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools]
-    lines += ['Answer with a call: {"name": <name of a function>, "arguments": <an object>}']
-    text = "\n".join(lines)
-    chat = [dict(message) for message in messages]
-    if chat and chat[0].get("role") == "system":
-        chat[0]["content"] = f"{chat[0]['content']}\n\n{text}"
-        return chat
-    return [{"role": "system", "content": text}, *chat]
 
 
 def checked_log_probs(found: Any, count: int, width: int) -> Tensor:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -22,8 +21,8 @@ from pcgcd.lm.base import (
     SharedSession,
     check_length,
     check_not_empty,
-    with_tools,
 )
+from pcgcd.lm.chats import Messages, Tools, placed_tools
 
 _PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 
@@ -192,31 +191,23 @@ class TransformersLM(LanguageModel):
             ids = [first]
         return self._checked_prefix(ids)
 
-    def _encode_chat(
-        self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
-    ) -> tuple[int, ...]:
+    def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
         if not getattr(self.tokenizer, "chat_template", None):
             raise InvalidParameterError(
                 "this tokenizer has no chat template, so the messages of a chat mean nothing to "
                 "its model; give the prompt as one text"
                 + (", describe the tools in it, and leave out tools=" if tools else "")
             )
-        shown: dict[str, Any] = {}
-        if tools and self._template_shows(messages, tools):
-            shown["tools"] = [dict(tool) for tool in tools]
-        elif tools:
-            messages = with_tools(messages, tools)
-        ids = self.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=False, **shown
+        template = self.tokenizer.apply_chat_template
+
+        def render(chat: Messages, shown: Tools | None) -> str:
+            return str(template(chat, tools=shown, tokenize=False))
+
+        messages, shown = placed_tools(render, messages, tools)
+        ids = template(
+            messages, tools=shown, add_generation_prompt=True, tokenize=True, return_dict=False
         )
         return self._checked_prefix(ids)
-
-    def _template_shows(
-        self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]
-    ) -> bool:
-        """Whether the chat template has a place for tools: whether they change its text."""
-        render = partial(self.tokenizer.apply_chat_template, messages, tokenize=False)
-        return bool(render(tools=[dict(tool) for tool in tools]) != render())
 
     def _checked_prompts(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         checked = super()._checked_prompts(prompts)

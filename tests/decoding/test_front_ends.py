@@ -16,7 +16,7 @@ from pcgcd.constraints import Call, json_schema, regex
 from pcgcd.decoding import Request, Sample
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm import TableLM, TransformersLM
-from pcgcd.lm.base import with_tools
+from pcgcd.lm.chats import with_tools
 from pcgcd.lm.coercion import language_model_of
 from tests.decoding import worlds
 from tests.lm.examples import tiny_model, tiny_tokenizer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -14,6 +14,7 @@ from torch import Tensor
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm.base import LanguageModel, LMSession, check_length, check_not_empty
+from pcgcd.lm.chats import Messages, Tools, placed_tools
 from pcgcd.lm.llamacpp.context import SHARED_UP_TO, Context, Feed, Size, check_rows, max_rows
 from pcgcd.lm.llamacpp.library import LoadedModel, converted
 from pcgcd.lm.llamacpp.session import Prompts, Session
@@ -126,15 +127,17 @@ class LlamaCpp(LanguageModel):
             ids = [first]
         return self._checked_prefix(ids)
 
-    def _encode_chat(
-        self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
-    ) -> tuple[int, ...]:
+    def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
         if self._chat is None:
             raise InvalidParameterError(
                 f"{self.path.name} has no chat template, so the messages of a chat mean nothing to "
                 "its model; give the prompt as one text"
             )
-        text = self._chat(messages=messages, tools=tools).prompt
+
+        def render(chat: Messages, shown: Tools | None) -> str:
+            return str(self._chat(messages=chat, tools=shown).prompt)
+
+        text = render(*placed_tools(render, messages, tools))
         return self._checked_prefix(self._model.tokenize(text, add_special=False))
 
     @cached_property

@@ -1,0 +1,51 @@
+"""Chats that show a model its tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Messages: TypeAlias = "list[dict[str, Any]]"
+Tools: TypeAlias = "Sequence[Mapping[str, Any]]"
+
+
+def placed_tools(
+    render: Callable[[Messages, Tools | None], str], messages: Messages, tools: Tools | None
+) -> tuple[Messages, Tools | None]:
+    """Where a chat shows its tools: the messages, and the tools for the template's own place.
+
+    A template that has no place for tools writes the same text with and without them; then they go
+    into the system message.
+
+    Args:
+        render: The chat template: from messages and tools to a text.
+        messages: The chat.
+        tools: The tools, as OpenAI describes them.
+    """
+    if not tools:
+        return messages, None
+    plain = [dict(tool) for tool in tools]
+    if render(messages, plain) != render(messages, None):
+        return messages, plain
+    return with_tools(messages, plain), None
+
+
+def with_tools(messages: Sequence[Mapping[str, Any]], tools: Tools) -> Messages:
+    """A chat whose system message describes tools.
+
+    >>> chat = [{"role": "user", "content": "What time is it?"}]
+    >>> print(with_tools(chat, [{"type": "function", "function": {"name": "now"}}])[0]["content"])
+    You can call these functions, which are described in JSON:
+    {"name": "now"}
+    Answer with a call: {"name": <name of a function>, "arguments": <an object>}
+    """
+    lines = ["You can call these functions, which are described in JSON:"]
+    lines += [json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools]
+    lines += ['Answer with a call: {"name": <name of a function>, "arguments": <an object>}']
+    text = "\n".join(lines)
+    chat = [dict(message) for message in messages]
+    if chat and chat[0].get("role") == "system":
+        chat[0]["content"] = f"{chat[0]['content']}\n\n{text}"
+        return chat
+    return [{"role": "system", "content": text}, *chat]
