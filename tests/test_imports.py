@@ -74,6 +74,7 @@ THIN = (
     "smc",
     "beam",
     "population",
+    "portfolio",
     "next_step",
     "proposals",
     "potentials",

@@ -6,6 +6,7 @@ from pcgcd.decoding.genealogy import Genealogy, Move
 from pcgcd.decoding.generation import Generator, agenerate, generate
 from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.population import Population, extend, resample
+from pcgcd.decoding.portfolio import Portfolio
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.randomness import Draw, Randomness
@@ -39,6 +40,7 @@ __all__ = [
     "Move",
     "NextStep",
     "Population",
+    "Portfolio",
     "Potential",
     "PrefixValidity",
     "Proposal",

@@ -18,6 +18,7 @@ from pcgcd.constraints import Constraint, constraint_of, of_response_format, of_
 from pcgcd.constraints import regex as pattern_of
 from pcgcd.decoding.contracts import check_language_model
 from pcgcd.decoding.genealogy import Genealogy
+from pcgcd.decoding.portfolio import components_of
 from pcgcd.decoding.potentials import Potential
 from pcgcd.decoding.proposals import GCD, PGCD, Proposal, Twisted
 from pcgcd.decoding.randomness import Randomness
@@ -90,6 +91,7 @@ def generate(
     method: str | Proposal | None = None,
     hmm: CircuitLike | None = None,
     w: float | None = None,
+    gcd_share: float | None = None,
     potential: str | Potential | None = None,
     smc: bool = True,
     resampling: str | Resampler = "systematic",
@@ -137,6 +139,8 @@ def generate(
             other circuit. An HMM that has learnt to copy from prompts is conditioned on this one.
         w: How far the language model is trusted rather than the guide, from 0 to 1, which is GCD;
             by default 0.7 for P-GCD and 0.5 for "twisted".
+        gcd_share: The share of the texts that "pgcd" and "twisted" draw from GCD, so that a guide
+            which is wrong cannot hide a text; by default 0.5. At 0 the guide is trusted alone.
         potential: "pgcd" (look ahead with the guide), "prefix" (the text still fits in the budget),
             "local" (some text of any length is left), "terminal" (nothing before the end), or a
             potential of your own. By default the one that goes with the method.
@@ -178,6 +182,7 @@ def generate(
         method=method,
         hmm=hmm,
         w=w,
+        gcd_share=gcd_share,
         potential=potential,
         smc=SMC(
             particles,
@@ -276,6 +281,7 @@ class Generator:
         stop: See :func:`generate`.
         max_attempts: The cap of rejection sampling, for each request.
         cache: A folder in which compiled automata are kept.
+        gcd_share: See :func:`generate`.
     """
 
     lm: LanguageModel
@@ -287,11 +293,12 @@ class Generator:
     stop: str | Sequence[str] | Callable[[bytes], bool] | None = None
     max_attempts: int = 1000
     cache: Path | str | None = None
+    gcd_share: float | None = None
 
     def __post_init__(self) -> None:
         """Check the settings, as far as they do not depend on a request."""
         check_language_model(self.lm)
-        choose(self.method, self.potential, self.w)
+        choose(self.method, self.potential, self.w, self.gcd_share)
         if self.max_attempts < 1:
             raise InvalidParameterError(
                 f"max_attempts must be at least 1, but is {self.max_attempts}"
@@ -412,7 +419,11 @@ class _Run:
                 errors[place] = error
         guided = bool(targets) and all(target.guide is not None for target in targets.values())
         plan = choose(
-            generator.method, generator.potential, generator.w, guided=guided or not targets
+            generator.method,
+            generator.potential,
+            generator.w,
+            generator.gcd_share,
+            guided=guided or not targets,
         )
         tasks, budgets, prompts = [], [], []
         engines: dict[tuple[Target, tuple[int, ...]], PrefixEngine] = {}
@@ -498,7 +509,9 @@ class _Run:
 
     def _dead_end(self, token_ids: Sequence[tuple[int, ...]]) -> DeadEndError | None:
         """Why no text has any weight, where the proposal never leaves the constraint."""
-        if not isinstance(self.plan.proposal, GCD | PGCD | Twisted):
+        if not all(
+            isinstance(p, GCD | PGCD | Twisted) for p, _ in components_of(self.plan.proposal)
+        ):
             return None
         return DeadEndError(
             f"all particles died: after {max(map(len, token_ids))} tokens the language model gave "

@@ -11,13 +11,9 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from pcgcd.decoding.contracts import (
-    check_ancestors,
-    check_candidates,
-    check_log_twist,
-    check_support,
-)
+from pcgcd.decoding.contracts import check_ancestors, check_log_twist
 from pcgcd.decoding.next_step import NextStep
+from pcgcd.decoding.portfolio import draw
 from pcgcd.decoding.potentials import Potential
 from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
@@ -43,6 +39,8 @@ class Population:
         log_weights: (N,) float64, since the last resampling.
         log_probs: log p_lm of the tokens, (N,) float64.
         log_twist: log psi of the prefix, (N,) float64.
+        log_parts: log q_j of the tokens since the last resampling, for each part j of a portfolio,
+            (N, m) float64; see :mod:`pcgcd.decoding.portfolio`.
         ended: Whether each text has ended.
         accepted: Whether it ended in an accepting state.
         active: The particles that go on.
@@ -55,6 +53,7 @@ class Population:
     log_weights: Tensor
     log_probs: Tensor
     log_twist: Tensor
+    log_parts: Tensor
     ended: tuple[bool, ...]
     accepted: tuple[bool, ...]
     active: tuple[int, ...]
@@ -62,8 +61,14 @@ class Population:
     log_evidence: tuple[float, ...]
 
     @classmethod
-    def start(cls, state: PrefixState, task: Sequence[int]) -> Population:
-        """Before the first token, all weights one."""
+    def start(cls, state: PrefixState, task: Sequence[int], num_parts: int = 1) -> Population:
+        """Before the first token, all weights one.
+
+        Args:
+            state: The empty prefixes.
+            task: The task of each.
+            num_parts: The number of parts of the proposal.
+        """
         count = state.num_rows
         zeros = torch.zeros(count, dtype=torch.float64)
         return cls(
@@ -72,6 +77,7 @@ class Population:
             log_weights=zeros,
             log_probs=zeros,
             log_twist=zeros,
+            log_parts=zeros.new_zeros(count, num_parts),
             ended=(False,) * count,
             accepted=(False,) * count,
             active=tuple(range(count)),
@@ -131,13 +137,10 @@ def extend(
     """
     active = list(population.active)
     step = NextStep(population.state, log_probs)
-    candidates = check_candidates(proposal.weigh(step), step, proposal)
-    draw = rng.categorical(candidates.log_weights)
-    if bool((draw.log_q == -math.inf).any()):
-        check_support(step, candidates, proposal)
-    token = candidates.token(draw.column)
-    log_p = log_probs.gather(1, token.unsqueeze(1)).squeeze(1).double().cpu()
-    log_q, tokens = draw.log_q.cpu(), token.tolist()
+    tasks = [population.task[i] for i in active]
+    found = draw(proposal, step, population.log_parts[active], tasks, rng)
+    log_p = log_probs.gather(1, found.token.unsqueeze(1)).squeeze(1).double().cpu()
+    log_q, tokens = found.log_q, found.token.tolist()
 
     state = population.state.advance(tokens)
     texts = [(*population.tokens[i], t) for i, t in zip(active, tokens, strict=True)]
@@ -160,6 +163,7 @@ def extend(
         log_weights=population.log_weights.index_add(0, index, gain),
         log_probs=population.log_probs.index_add(0, torch.tensor(places).long(), log_p[drawn]),
         log_twist=population.log_twist.index_copy(0, index, log_twist),
+        log_parts=population.log_parts.index_add(0, index, found.log_parts),
         ended=_put(population.ended, places, [ended[row] for row in drawn]),
         accepted=_put(population.accepted, places, [log_final[row] > -math.inf for row in drawn]),
         active=tuple(active[row] for row in going),
@@ -229,7 +233,7 @@ def resample(
     """
     ancestors = list(range(len(population.tokens)))
     evidence = list(population.log_evidence)
-    log_weights = population.log_weights.clone()
+    log_weights, log_parts = population.log_weights.clone(), population.log_parts.clone()
     going = {population.task[i] for i in population.active}
     happened = False
     for task in range(population.num_tasks):
@@ -242,7 +246,7 @@ def resample(
         weights = (mine - mine.logsumexp(0)).exp()
         chosen = check_ancestors(method(weights.clone(), rng), weights, method)
         evidence[task] += _log_mean(mine)
-        log_weights[members] = 0.0
+        log_weights[members] = log_parts[members] = 0.0
         for place, parent in zip(members, chosen, strict=True):
             ancestors[place] = members[parent]
     if not happened:
@@ -256,6 +260,7 @@ def resample(
             log_weights=log_weights,
             log_probs=population.log_probs[ancestors],
             log_twist=population.log_twist[ancestors],
+            log_parts=log_parts,
             ended=tuple(population.ended[i] for i in ancestors),
             accepted=tuple(population.accepted[i] for i in ancestors),
             active=active,

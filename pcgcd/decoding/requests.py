@@ -10,6 +10,7 @@ from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint, constraint_of, openai_tools
 from pcgcd.decoding.contracts import needs_guide
+from pcgcd.decoding.portfolio import Portfolio
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.targets import Target, Wanted
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
 
 _BUDGET = 128
+# The share of GCD beside a guide: see docs/decoding.md for what it costs and what it saves.
+_GCD_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +110,20 @@ def choose(
     method: str | Proposal | None,
     potential: str | Potential | None = None,
     w: float | None = None,
+    gcd_share: float | None = None,
     *,
     guided: bool = True,
 ) -> Plan:
     """The proposal and the potential of a method.
 
+    The methods that a guide steers share the particles with GCD, so that a guide which is wrong
+    cannot hide a text. A proposal that is given as an object is used as it is.
+
     Args:
         method: A name, a proposal, or None: P-GCD where there is a guide, else GCD.
         potential: A name or a potential; without one, that which goes with the method.
         w: How far the language model is trusted; without it, as is usual for the method.
+        gcd_share: The share of GCD beside "pgcd" and "twisted"; from 0 to less than 1.
         guided: Whether there is a guide.
     """
     if method is None:
@@ -128,6 +136,11 @@ def choose(
         "pgcd": lambda: PGCD() if w is None else PGCD(w),
         "twisted": lambda: Twisted() if w is None else Twisted(w),
     }
+    share = _GCD_SHARE if gcd_share is None else gcd_share
+    if not 0 <= share < 1:
+        raise InvalidParameterError(
+            f'gcd_share must lie in [0, 1), but is {share}; GCD alone is method="gcd"'
+        )
     if isinstance(method, str) and method not in proposals:
         raise InvalidParameterError(
             f"method must be one of {', '.join(METHODS)}, or a proposal, but is {method!r}"
@@ -150,6 +163,8 @@ def choose(
             f"is {potential!r}"
         )
     rated = potentials[potential]() if isinstance(potential, str) else potential
+    if isinstance(method, str) and needs_guide(proposal, "proposal", "weigh") and share:
+        proposal = Portfolio((GCD(), proposal), (share, 1 - share))
     plan = Plan(method if isinstance(method, str) else repr(method), proposal, rated)
     if plan.needs_guide and not guided:
         raise InvalidParameterError(

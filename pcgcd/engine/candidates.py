@@ -62,6 +62,20 @@ class Candidates:
             return column
         return self.tokens.gather(1, column.unsqueeze(1)).squeeze(1)
 
+    def log_prob_of(self, token: Tensor) -> Tensor:
+        """The log of the share that one token has of the weights of its row, (k,) float64.
+
+        >>> few = Candidates(torch.tensor([[5, 7]]), torch.tensor([[0.0, 0.0]]))
+        >>> few.log_prob_of(torch.tensor([7])).exp()
+        tensor([0.5000], dtype=torch.float64)
+        """
+        column, weights = token.unsqueeze(1), self.log_weights
+        if self.tokens is None:
+            own = weights.gather(1, column).squeeze(1)
+        else:
+            own = weights.masked_fill(self.tokens != column, -torch.inf).amax(1)
+        return torch.where(own == -torch.inf, own, own - weights.logsumexp(1)).double()
+
     def with_weights(self, log_weights: Tensor) -> Candidates:
         """The same tokens with other weights."""
         return Candidates(self.tokens, log_weights)
