@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     joining.add_argument("--partial", action="store_true", help="also where rows are missing")
 
     for name, summary in (
-        ("guidance", "GCD, P-GCD and the twisted proposal with equally many particles"),
+        ("guidance", "GCD and the guided methods with equally many particles"),
         ("prompts", "write the prompts that the default HMM is distilled on"),
     ):
         add = names.add_parser(name, help=summary).add_argument
@@ -46,7 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             add("--hmm", help="an HMM's folder or hub id; else the default HMM")
             add("--prompts", type=int, default=40, help="of each task (%(default)s)")
             add("--particles", type=int, nargs="+", default=[8], help="numbers of particles (8)")
-            add("--seed", type=int, default=0, help="(%(default)s)")
+            add("--seeds", type=int, default=1, help="runs of each (%(default)s)")
+            add("--part", choices=("test", "development"), default="test", help="(%(default)s)")
 
 
 def _listed(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
@@ -93,7 +94,8 @@ def run(arguments: argparse.Namespace) -> None:
             hmm=arguments.hmm,
             prompts=arguments.prompts,
             particles=arguments.particles,
-            seed=arguments.seed,
+            seeds=arguments.seeds,
+            part=arguments.part,
         )
     elif arguments.name == "prompts":
         from pcgcd.experiments import tasks

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -74,13 +74,17 @@ def word_prompts(folder: Path, part: Part) -> list[Source]:
     found = []
     for row in _rows(folder / "commongen" / ("train.jsonl" if part == "train" else "dev.jsonl")):
         words = row["concepts"]
-        if len(words) > _MOST_WORDS or not all(word.isalpha() for word in words):
-            continue
-        asked = f"Write a short sentence with the words: {', '.join(words)}."
-        described = {"keywords": words, "ends_with": ".!", "alphabet": "ascii"}
-        found.append(Source([{"role": "user", "content": asked}], described))
+        if len(words) <= _MOST_WORDS and all(word.isalpha() for word in words):
+            found.append(words_source(words))
     random.Random("words").shuffle(found)
     return found
+
+
+def words_source(words: Sequence[str]) -> Source:
+    """A sentence with some words, asked for and required."""
+    asked = f"Write a short sentence with the words: {', '.join(words)}."
+    described = {"keywords": list(words), "ends_with": ".!", "alphabet": "ascii"}
+    return Source([{"role": "user", "content": asked}], described)
 
 
 def schema_prompts(folder: Path, part: Part) -> list[Source]:

@@ -34,8 +34,8 @@ SOURCES = [
 
 def test_with_the_model_itself_as_hmm_every_estimate_is_the_evidence() -> None:
     methods: dict[str, dict[str, Any]] = {
-        "P-GCD": {"method": "pgcd", "w": 0.0},
-        "twisted": {"method": "twisted", "w": 0.0},
+        "P-GCD": {"method": "pgcd", "w": 0.0, "gcd_share": 0.0},
+        "twisted": {"method": "twisted", "w": 0.0, "gcd_share": 0.0},
     }
     lm = worlds.hmm_lm(7)
     found = measure(
@@ -63,6 +63,49 @@ def test_the_summary_compares_with_the_first_method() -> None:
     assert rows[1]["gain"] == 0
     assert rows[1]["standard_error"] == pytest.approx(1.0)
     assert rows[1]["better_on"] == 1
+
+
+def test_the_variance_is_that_over_seeds_and_gains_are_of_means() -> None:
+    def row(method: str, prompt: int, seed: int, value: float) -> Measurement:
+        return Measurement("t", prompt, method, 8, value, 4.0, 8, "", seed, 2.0)
+
+    first, second = summary(
+        row(method, prompt, seed, value * (prompt + 1))
+        for method, values in (("a", (-3.0, -5.0)), ("b", (-1.0, -2.0)))
+        for prompt in (0, 1)
+        for seed, value in enumerate(values)
+    )
+    assert (first["seeds"], first["prompts"]) == (2, 2)
+    assert first["variance"] == pytest.approx((2.0 + 8.0) / 2)
+    assert second["variance"] == pytest.approx((0.5 + 2.0) / 2)
+    assert second["gain"] == pytest.approx((2.5 + 5.0) / 2)
+    assert second["worst_gain"] == pytest.approx(2.5)
+    assert second["cpu_seconds"] == 2.0
+
+
+def test_a_run_that_was_interrupted_goes_on(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, int]] = []
+
+    def measured(*_: Any, task: str, seed: int, **options: Any) -> list[Measurement]:
+        calls.append((task, seed))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        (method,) = options["methods"]
+        return [Measurement(task, 0, method, 8, -1.0, 4.0, 8, "", seed)]
+
+    monkeypatch.setattr(guidance, "measure", measured)
+    settings: Any = {"data": data, "prompts": 2, "methods": {"GCD": {"method": "gcd"}}, "seeds": 2}
+    lm, hmm, out = worlds.hmm_lm(7), worlds.hmm(7), tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        guidance.run(lm, hmm, out, **settings)
+    found = guidance.run(lm, hmm, out, **settings)
+    assert len(found) == 6
+    assert len(calls) == 7  # three tasks with two seeds, and the one that was interrupted
+    assert json.loads((out / "guidance.json").read_text())["summary"][0]["seeds"] == 2
+    with pytest.raises(InvalidParameterError, match="test or development"):
+        guidance.run(lm, hmm, data=data, part="train")
 
 
 def test_a_prompt_without_a_constraint_is_an_error() -> None:
