@@ -28,7 +28,7 @@ PARALLEL := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-site lint format bench docs dist clean
+.PHONY: help demo test test-slow test-site mutants lint format bench docs dist clean
 
 help: ## show this list
 	@echo "pcgcd: make <target>"
@@ -66,6 +66,9 @@ test-slow: $(DEV_OK) ## run the slow tests only
 test-site: $(DEV_OK) $(DOCS_OK) ## build the documentation and look at every page in Chromium
 	@echo "==> site"
 	@$(TEST_ENV) $(PYTEST) -n 0 tests/docs/test_site.py $(ARGS)
+
+mutants: $(DEV_OK) ## put known mistakes into copies of the code; the tests must notice each
+	@$(PY) tests/mutants/run.py $(ARGS)
 
 lint: $(DEV_OK) ## ruff (rules and format) and mypy
 	@echo "==> ruff"

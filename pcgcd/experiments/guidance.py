@@ -335,10 +335,10 @@ def report(rows: Iterable[Mapping[str, Any]]) -> Table:
 def main(out: Path, *, model: str | None = None, hmm: str | None = None, **options: Any) -> None:
     """Run the experiment and print it; see :func:`run` for the options."""
     from pcgcd.hmm import default_hmm, load_hmm
-    from pcgcd.lm import load_model
+    from pcgcd.lm import default_model, load_model
 
     console = Console()
-    lm = load_model(model)
+    lm = default_model(engine="fastest") if model is None else load_model(model)
     guide = default_hmm() if hmm is None else load_hmm(hmm, vocabulary=lm.vocabulary)
     found = run(lm, guide, out, told=lambda line: console.print(line, highlight=False), **options)
     console.print(report(summary(found)))

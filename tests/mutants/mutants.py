@@ -1,0 +1,347 @@
+"""The mutants: small mistakes in the code, each with the tests that must notice it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One mistake.
+
+    Attributes:
+        name: What goes wrong.
+        file: A file of ``pcgcd``.
+        old: Text that occurs in it exactly once.
+        new: What takes its place.
+        tests: The tests that must fail, of the folder that owns the code.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+_DECODING = "tests/decoding/"
+_FAULTS = (_DECODING + "test_faults.py",)
+_PORTFOLIO = (_DECODING + "test_portfolio.py",)
+_STEPS = (_DECODING + "test_steps.py",)
+_TARGETS = (_DECODING + "test_targets.py",)
+_RESAMPLING = (_DECODING + "test_resampling.py",)
+_RANDOMNESS = (_DECODING + "test_randomness.py",)
+_ENGINE = ("tests/engine/test_algorithm_1.py", "tests/engine/test_guides.py")
+_ALGEBRA = ("tests/automata/test_algebra.py",)
+_AUTOMATON = ("tests/automata/test_automaton.py",)
+_MASKS = ("tests/automata/test_masks.py",)
+_HMM = ("tests/hmm/test_hmm.py",)
+_COPYING = ("tests/hmm/test_copying.py",)
+_WALKS = ("tests/hmm/test_walks.py",)
+
+MUTANTS = (
+    # -- decoding ---------------------------------------------------------------------------------
+    Mutant(
+        "P-GCD's w and 1 - w exchanged, the circuit",
+        "decoding/proposals.py",
+        "mixture = circuit.log_weights.mul(1 - self.w)",
+        "mixture = circuit.log_weights.mul(self.w)",
+        _FAULTS,
+    ),
+    Mutant(
+        "P-GCD's w and 1 - w exchanged, the language model",
+        "decoding/proposals.py",
+        "alpha=self.w)",
+        "alpha=1 - self.w)",
+        _FAULTS,
+    ),
+    Mutant(
+        "the guide does not see the prompt",
+        "decoding/targets.py",
+        "not guided else given(self.guide, prompt)",
+        "not guided else self.guide",
+        _TARGETS,
+    ),
+    Mutant(
+        "resampling above the threshold",
+        "decoding/population.py",
+        "size > threshold * len(members) * (1 + 1e-9)",
+        "size < threshold * len(members) * (1 + 1e-9)",
+        _FAULTS,
+    ),
+    Mutant(
+        "the potential of a twisted proposal is not tempered",
+        "decoding/potentials.py",
+        "(1 - self.w) * log_chance",
+        "log_chance",
+        _STEPS,
+    ),
+    Mutant(
+        "a twisted proposal with w instead of 1 - w",
+        "decoding/proposals.py",
+        "twisted = ahead.log_weights.mul(1 - self.w)",
+        "twisted = ahead.log_weights.mul(self.w)",
+        _STEPS,
+    ),
+    Mutant(
+        "the potential before the step is forgotten",
+        "decoding/population.py",
+        "gain = log_p - log_q + log_twist - before",
+        "gain = log_p - log_q + log_twist",
+        _STEPS,
+    ),
+    Mutant(
+        "weights without the proposal",
+        "decoding/population.py",
+        "gain = log_p - log_q + log_twist - before",
+        "gain = log_p + log_twist - before",
+        _STEPS,
+    ),
+    Mutant(
+        "resampling forgets the evidence",
+        "decoding/population.py",
+        "        evidence[task] += _log_mean(mine)\n",
+        "",
+        _FAULTS,
+    ),
+    Mutant(
+        "weights stay after resampling",
+        "decoding/population.py",
+        "        log_weights[members] = log_parts[members] = 0.0\n",
+        "        log_parts[members] = 0.0\n",
+        _FAULTS,
+    ),
+    Mutant(
+        "stretches go on after resampling, of other particles",
+        "decoding/population.py",
+        "        log_weights[members] = log_parts[members] = 0.0\n",
+        "        log_weights[members] = 0.0\n",
+        _PORTFOLIO,
+    ),
+    Mutant(
+        "a portfolio without memory: tokens are mixed, not stretches",
+        "decoding/portfolio.py",
+        "prior = log_stretch + torch.tensor",
+        "prior = 0 * log_stretch + torch.tensor",
+        _PORTFOLIO,
+    ),
+    Mutant(
+        "each particle is weighed by its own part",
+        "decoding/portfolio.py",
+        "torch.where(own == -math.inf, own, (prior + log_parts).logsumexp(1))",
+        "own",
+        _PORTFOLIO,
+    ),
+    Mutant(
+        "all parts have equal shares",
+        "decoding/portfolio.py",
+        "torch.tensor([share for _, share in parts])",
+        "torch.tensor([1.0 for _ in parts])",
+        _PORTFOLIO,
+    ),
+    Mutant(
+        "guided methods without GCD",
+        "decoding/requests.py",
+        '"weigh") and share:',
+        '"weigh") and not share:',
+        _PORTFOLIO,
+    ),
+    Mutant(
+        "rejection stops at a success",
+        "decoding/rejection.py",
+        "wanted / (attempts - 1)",
+        "wanted / attempts",
+        _FAULTS,
+    ),
+    Mutant(
+        "systematic resampling without a shift",
+        "decoding/resampling.py",
+        "return _invert(weights, (torch.arange(k) + rng.uniform(1)) / k)",
+        "return _invert(weights, (torch.arange(k) + 0.5) / k)",
+        _RESAMPLING,
+    ),
+    Mutant(
+        "residual resampling draws the rest by the whole weights",
+        "decoding/resampling.py",
+        "_invert(rest / rest.sum(), rng.uniform(left))",
+        "_invert(weights, rng.uniform(left))",
+        _RESAMPLING,
+    ),
+    Mutant(
+        "the probability of a drawn column without its block",
+        "decoding/randomness.py",
+        "log_q = (_at(sums, block) / total * within).log()",
+        "log_q = within.log()",
+        _RANDOMNESS,
+    ),
+    Mutant(
+        "automata enter decoding without padding",
+        "decoding/targets.py",
+        "ready = [padded(fa, vocabulary.eos_ids) for fa in automata]",
+        "ready = list(automata)",
+        _TARGETS,
+    ),
+    Mutant(
+        "GCD allows what does not fit in the budget",
+        "decoding/proposals.py",
+        "        return step.masked(within_budget=True)\n\n\ndef check_weight",
+        "        return step.masked(within_budget=False)\n\n\ndef check_weight",
+        _STEPS,
+    ),
+    # -- engine -----------------------------------------------------------------------------------
+    Mutant(
+        "look-aheads that the guide's own opinion of the token is part of",
+        "engine/state.py",
+        "log_weights = joint.log_weights - marginal",
+        "log_weights = joint.log_weights - 0 * marginal.nan_to_num()",
+        _STEPS,
+    ),
+    Mutant(
+        "tokens that a guide does not know are as good as impossible",
+        "engine/state.py",
+        "log_weights.masked_fill(marginal.isneginf(), 0.0)",
+        "log_weights.masked_fill(marginal.isneginf(), LOG_SMALLEST)",
+        _TARGETS,
+    ),
+    Mutant(
+        "filters are not normalised",
+        "engine/filtering.py",
+        "return joint / mass.where(mass > 0, 1), mass",
+        "return joint, mass",
+        _ENGINE,
+    ),
+    Mutant(
+        "paths of an ambiguous automaton are not added up",
+        "engine/tracks.py",
+        "np.logaddexp.at(log_counts,",
+        "np.maximum.at(log_counts,",
+        _ENGINE,
+    ),
+    Mutant(
+        "messages without the scale of the level below",
+        "engine/backward.py",
+        "log_edges = log_sums[label] + below.log_scale[target] + log_weight[edges]",
+        "log_edges = log_sums[label] + log_weight[edges]",
+        _ENGINE,
+    ),
+    Mutant(
+        "messages without their own scale",
+        "engine/backward.py",
+        "return Level(rows.to(self._dtype), log_scale + log_messages + log_rows)",
+        "return Level(rows.to(self._dtype), log_scale + log_messages)",
+        _ENGINE,
+    ),
+    Mutant(
+        "one token too many remains",
+        "engine/tracks.py",
+        "return Track(graph, move.target, log_counts, self.remaining - 1)",
+        "return Track(graph, move.target, log_counts, self.remaining)",
+        _ENGINE,
+    ),
+    Mutant(
+        "the rest of a prefix without its paths",
+        "engine/backward.py",
+        "logs = np.log(dots) + level.log_scale[slot[kept]] + track.log_counts[kept]",
+        "logs = np.log(dots) + level.log_scale[slot[kept]]",
+        _ENGINE,
+    ),
+    # -- automata ---------------------------------------------------------------------------------
+    Mutant(
+        "padding allows no end after an accepting state",
+        "automata/padding.py",
+        "for state in [*np.flatnonzero(fa.accepting_mask).tolist(), end]:\n        for token",
+        "for state in [end]:\n        for token",
+        _TARGETS,
+    ),
+    Mutant(
+        "padding keeps text after EOS",
+        "automata/padding.py",
+        "        and not takes_text[over[fa.source]].any()\n",
+        "",
+        _TARGETS,
+    ),
+    Mutant(
+        "the complement accepts the same",
+        "automata/products.py",
+        "accepting=np.append(~graph.accepting, True),",
+        "accepting=np.append(graph.accepting, True),",
+        _ALGEBRA,
+    ),
+    Mutant(
+        "an intersection accepts where one automaton does",
+        "automata/products.py",
+        "        & right.accepting[codes % right.num_states],",
+        "        | right.accepting[codes % right.num_states],",
+        _ALGEBRA,
+    ),
+    Mutant(
+        "one repetition too few",
+        "automata/algebra.py",
+        "moves.append(_moves(between[least:], end))",
+        "moves.append(_moves(between[least + 1 :], end))",
+        _ALGEBRA,
+    ),
+    Mutant(
+        "any number of repetitions is not any number",
+        "automata/algebra.py",
+        "moves.append(_moves(end, between[-2]))",
+        "pass",
+        _ALGEBRA,
+    ),
+    Mutant(
+        "ambiguity is not noticed",
+        "automata/ambiguity.py",
+        "return bool(np.all(useful // fa.num_states == useful % fa.num_states))",
+        "return bool(np.all(useful >= 0))",
+        _AUTOMATON,
+    ),
+    Mutant(
+        "a word is read along any edge",
+        "automata/running.py",
+        "edges[self._label_class[self._index.label[edges], token_class]]",
+        "edges",
+        _AUTOMATON,
+    ),
+    # -- hmm --------------------------------------------------------------------------------------
+    Mutant(
+        "absorbing states do not absorb",
+        "hmm/absorbing.py",
+        "return torch.cat([weights[..., kept] * going_on[kept], weights @ ending], -1)",
+        "return torch.cat([weights[..., kept], weights @ ending], -1)",
+        _COPYING,
+    ),
+    Mutant(
+        "what is copied is added, not mixed in",
+        "hmm/copying.py",
+        "result = emission * (1 - rates)",
+        "result = emission.clone()",
+        _COPYING,
+    ),
+    Mutant(
+        "ended texts go on copying",
+        "hmm/model.py",
+        "Copying(self.copying.rates.masked_fill(self.ended, 0), self.copying.weights)",
+        "self.copying",
+        _COPYING,
+    ),
+    Mutant(
+        "rows of emissions are not checked",
+        "hmm/model.py",
+        "if _worst_sum(self.emission) <= _TOLERANCE:",
+        "if _worst_sum(self.emission) < 0:",
+        _HMM,
+    ),
+    Mutant(
+        "counts without the last step",
+        "hmm/walks.py",
+        "self.steps.add_counts(into, self.filtered[:-1], self.predicted[1:])",
+        "self.steps.add_counts(into, self.filtered[:-2], self.predicted[1:-1])",
+        _WALKS,
+    ),
+    Mutant(
+        "posteriors are the filtered messages",
+        "hmm/walks.py",
+        "            posterior[t - 1].mul_(self.filtered[t - 1])\n",
+        "            posterior[t - 1].copy_(self.filtered[t - 1])\n",
+        _WALKS,
+    ),
+)
