@@ -136,7 +136,7 @@ def _repeated(builder: Builder, spec: ArraySpec, place: Place) -> Expression | N
 
 
 def _drop(builder: Builder, place: Place, why: str) -> None:
-    builder.reader.drop(place, "uniqueItems", place.unsupported("uniqueItems", why))
+    builder.reader.drop(place.named("uniqueItems"), place.unsupported("uniqueItems", why))
 
 
 def _values(builder: Builder, spec: ArraySpec) -> list[Any] | None:

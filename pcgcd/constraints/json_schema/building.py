@@ -76,6 +76,7 @@ class Builder:
         self._recursive: dict[Formula, bool] = {}
         self._orders: dict[Formula, tuple[str, ...]] = {}
         self._level = 0
+        self.lowered: dict[str, None] = {}  # bounds of the schema that are not its own any more
 
     @property
     def has_free_values(self) -> bool:

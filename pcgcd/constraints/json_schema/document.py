@@ -32,14 +32,23 @@ class Place:
 
     def unsupported(self, keyword: str, why: str) -> UnsupportedConstraintError:
         """The error of a keyword that cannot be honoured."""
-        return UnsupportedConstraintError(
-            f"{keyword!r} at {self.at(keyword)} cannot be honoured: {why}; change the schema, or "
-            f"accept more than it says with strict=False"
-        )
+        return unsupported(self.named(keyword), why)
+
+    def named(self, keyword: str) -> str:
+        """A keyword and its place."""
+        return f"{keyword} at {self.at(keyword)}"
 
     def at(self, keyword: str) -> str:
         """The pointer to a keyword of the place."""
         return f"{self.pointer}/{_escape(keyword)}"
+
+
+def unsupported(where: str, why: str) -> UnsupportedConstraintError:
+    """The error of a keyword, such as "format at #/format", that cannot be honoured."""
+    return UnsupportedConstraintError(
+        f"{where} cannot be honoured: {why}; change the schema, or accept more than it says with "
+        f"relax={{{where.split(' ')[0]!r}}}"
+    )
 
 
 class Document:

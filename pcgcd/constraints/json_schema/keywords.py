@@ -25,8 +25,8 @@ from pcgcd.errors import UnsupportedConstraintError
 
 Options = list[Any]
 
-_LEAST = {"minLength": StringSpec, "minItems": ArraySpec, "minProperties": ObjectSpec}
-_MOST = {"maxLength": StringSpec, "maxItems": ArraySpec, "maxProperties": ObjectSpec}
+_LEAST = {"minLength": StringSpec, "minItems": ArraySpec}
+_MOST = {"maxLength": StringSpec, "maxItems": ArraySpec}
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SIZES = ("minProperties", "maxProperties")
 _VALUES = ("properties", "patternProperties", "additionalProperties")
@@ -41,6 +41,8 @@ OWN_KEYWORDS: dict[str, tuple[str, ...]] = {
 
 def own_options(document: Document, place: Place, keyword: str, positive: bool) -> Options:
     """What a keyword of one type, or its negation, leaves of the values of that type."""
+    if keyword in _SIZES:
+        return _size(place, keyword, positive)
     if keyword in _LEAST:
         spec, least = _LEAST[keyword], _count(place, keyword)
         if positive:
@@ -214,6 +216,14 @@ def _items(document: Document, place: Place, keyword: str, positive: bool) -> Op
 
 
 # -- objects ------------------------------------------------------------------------------------
+
+
+def _size(place: Place, keyword: str, positive: bool) -> Options:
+    number, at = _count(place, keyword), place.named(keyword)
+    if (keyword == "minProperties") == positive:
+        return [ObjectSpec(least=number if positive else number + 1, least_at=at)]
+    most = number if positive else number - 1
+    return [ObjectSpec(most=most, most_at=at)] if most >= 0 else []
 
 
 def absent(name: str) -> ObjectSpec:

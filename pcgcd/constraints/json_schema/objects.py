@@ -22,6 +22,8 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
+from pcgcd.constraints.json_schema.counting import MOST_TOLD_APART, Bounds, counted
+from pcgcd.constraints.json_schema.document import unsupported
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, among, both
 from pcgcd.constraints.json_schema.layout import in_order, listing
 from pcgcd.constraints.json_schema.patterns import finds
@@ -158,7 +160,7 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     if parts.witnesses:
         alone = NOTHING if any(required for _, required in named) else last
         body = alone | (body & ~EMPTY_STRING) + layout.comma + last
-    return _counted(builder, spec, body, named, free, last)
+    return _counted(builder, spec, body, parts, free)
 
 
 def _entry(builder: Builder, group: Group, depth: int, beside: bool) -> Expression:
@@ -189,37 +191,35 @@ def _last(builder: Builder, parts: Parts, depth: int) -> Expression:
 
 
 def _counted(
-    builder: Builder,
-    spec: ObjectSpec,
-    body: Expression,
-    named: list[tuple[Expression, bool]],
-    free: Expression,
-    last: Expression,
+    builder: Builder, spec: ObjectSpec, body: Expression, parts: Parts, free: Expression
 ) -> Expression:
-    """With as many properties as allowed; free ones, which may be equal, count as one below."""
-    required = sum(required for _, required in named) + (last != NOTHING)
-    bounded = free == NOTHING and last == NOTHING
-    entries = union(*(entry for entry, _ in named), free, last)
-    comma = builder.style.layout.comma
-    if spec.most is not None and not (bounded and spec.most >= len(named)):
-        body &= listing(entries, comma, 0, min(spec.most, builder.item_limit(entries)))
-    if spec.least <= required:
-        return body
-    if spec.least == 1:
-        return body & ~EMPTY_STRING
-    if spec.least > len(named) + (not bounded):
-        raise UnsupportedConstraintError(
-            f"at least {spec.least} properties are asked for, but only {len(named)} have names, "
-            f"and an automaton cannot tell whether other names differ"
+    """With as many properties as allowed."""
+    num_named = len(parts.named)
+    needed = sum(required for *_, required in parts.named) + bool(parts.witnesses)
+    open_end = free != NOTHING or bool(parts.witnesses)
+    least, most = spec.least if spec.least > needed else 0, spec.most
+    if most is not None and open_end:
+        limit = num_named + builder.item_limit(free)
+        if limit < most:
+            builder.lowered[f"{spec.most_at}: {limit:,} instead of {most:,}"] = None
+            most = limit
+    elif most is not None and most >= num_named:
+        most = None
+    if least > num_named + MOST_TOLD_APART * open_end:
+        why = (
+            f"at least {least} properties are asked for, but only {num_named} have names, and an "
+            f"automaton can tell only {MOST_TOLD_APART} other names apart"
         )
-    alone = union(*(entry for entry, _ in named))
-    tail = free | last
-    if builder.style.order == "any":
-        many = listing(star(tail + comma) + alone, comma, spec.least)
-        return body & many + star(comma + entries)
-    after = star(comma + tail)
-    almost = listing(alone, comma, spec.least - 1) + comma + tail + after
-    return body & (listing(alone, comma, spec.least) + after | almost)
+        builder.reader.drop(spec.least_at, unsupported(spec.least_at, why))
+        least = min(1, least)
+    elif open_end and least > needed + 1:
+        builder.lowered[f"{spec.least_at}: names that differ may count as one"] = None
+    if least == 1 and most is None:
+        return body & ~EMPTY_STRING
+    if not least and most is None:
+        return body
+    keys = union(*(string_literal(name, builder.style.notations) for name, *_ in parts.named))
+    return counted(body, Bounds(least, most, keys), builder.style.max_states)
 
 
 def _any_order(

@@ -61,11 +61,20 @@ class _CircleError(UnsupportedConstraintError):
 
 
 class Reader:
-    """Reads a document. What cannot be honoured is an error if ``strict``, and dropped if not."""
+    """Reads a document. What cannot be honoured is an error, unless it may be relaxed.
 
-    def __init__(self, document: Document, strict: bool) -> None:
+    Attributes:
+        strict: Whether no keyword but those of ``relax`` may be left out.
+        relax: The keywords that may be.
+        dropped: What was left out, keyword and place.
+    """
+
+    def __init__(
+        self, document: Document, strict: bool = True, relax: frozenset[str] = frozenset()
+    ) -> None:
         self.document = document
         self.strict = strict
+        self.relax = relax
         self.dropped: dict[str, None] = {}  # keyword and place
         self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
         self._active: dict[tuple[Formula, str], None] = {}
@@ -132,11 +141,11 @@ class Reader:
             result += [holds(self.document.child(place, *path)) for path in paths]
         return result
 
-    def drop(self, place: Place, keyword: str, error: UnsupportedConstraintError) -> None:
-        """Go on without a keyword, or raise if everything must be honoured."""
-        if self.strict:
+    def drop(self, where: str, error: UnsupportedConstraintError) -> None:
+        """Go on without a keyword (such as "format at #/format"), or raise if it must hold."""
+        if self.strict and where.split(" ")[0] not in self.relax:
             raise error
-        self.dropped[f"{keyword} at {place.at(keyword)}"] = None
+        self.dropped[where] = None
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -223,7 +232,7 @@ class Reader:
             except UnsupportedConstraintError as error:
                 if self._glances and isinstance(error, _CircleError):
                     raise
-                self.drop(place, keyword, error)
+                self.drop(place.named(keyword), error)
                 options = [TOP[kind]]
             result = self._meet(result, options, formula) if positive else [*result, *options]
             if positive and not result:
@@ -342,7 +351,7 @@ class Reader:
             if formula == TRUE:
                 return options
             error = place.unsupported(keyword, "it is under 'not', 'if' or an overlapping 'oneOf'")
-            self.drop(place, keyword, error)
+            self.drop(place.named(keyword), error)
             return [TOP["object" if keyword == "unevaluatedProperties" else "array"]]
         result: Options = []
         for spec in options:

@@ -152,7 +152,9 @@ def largest(
         if levels and deepen and limits.free_depth is None and builder.has_free_values:
             deeper = replace(candidate, free_depth=candidate.free_depth + levels)
             with suppress(AutomatonTooLargeError):
-                return build(Builder(reader, deeper))
+                deep = Builder(reader, deeper)
+                built, builder = build(deep), deep
+        reader.dropped.update(builder.lowered)
         return built
     raise failure
 
