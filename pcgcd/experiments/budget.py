@@ -46,7 +46,9 @@ PEERS = {"XGrammar": "xgrammar", "llguidance": "llguidance", "outlines-core": "o
 OURS: Mapping[str, Method] = {
     "LCD": KNOWN["LCD"],
     "GCD": KNOWN["GCD"],
-    "P-GCD": Method("P-GCD", {"method": "pgcd", "potential": "prefix"}, resampled=False),
+    "P-GCD": Method(
+        "P-GCD", {"method": "pgcd", "potential": "prefix", "gcd_share": 0.0}, resampled=False
+    ),
 }
 _SOURCES = ("BFCL", "JSONSchemaBench")
 _TEXTS = 4

@@ -77,6 +77,8 @@ class Method:
         return math.fsum(s * v for s, v in zip(self.shares(result), values, strict=True))
 
 
+# As in the paper: the guide alone.
+_P_GCD = {"method": "pgcd", "gcd_share": 0.0}
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
@@ -85,9 +87,10 @@ METHODS: Mapping[str, Method] = {
         Method("LCD+SMC", {"method": "lcd"}),
         Method("GCD", {"method": "gcd"}, resampled=False),
         Method("GCD+SMC", {"method": "gcd"}),
-        Method("P-GCD+SMC", {"method": "pgcd", "potential": "prefix"}, weighted=True),
-        Method("P-GCD+SMC+potential", {"method": "pgcd", "potential": "pgcd"}, weighted=True),
-        Method("twisted+SMC", {"method": "twisted"}),
+        Method("P-GCD+SMC", {**_P_GCD, "potential": "prefix"}, weighted=True),
+        Method("P-GCD+SMC+potential", {**_P_GCD, "potential": "pgcd"}, weighted=True),
+        Method("twisted+SMC", {"method": "twisted", "gcd_share": 0.0}),
+        Method("twisted+GCD+SMC", {"method": "twisted"}),
         Method("rejection", {"method": "rejection"}, resampled=False),
     )
 }
