@@ -50,6 +50,7 @@ class Options(TypedDict, total=False):
     method: str | Proposal | None
     hmm: CircuitLike | None
     w: float | None
+    gcd_share: float | None
     potential: str | Potential | None
     smc: bool
     resampling: str | Resampler

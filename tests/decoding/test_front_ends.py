@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 import pcgcd
 from pcgcd.constraints import Call, json_schema, regex
 from pcgcd.decoding import Request, Sample
+from pcgcd.decoding.generation import Options
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm import TableLM, TransformersLM
 from pcgcd.lm.chats import with_tools
@@ -265,3 +267,8 @@ def test_prompts_may_be_tensors() -> None:
         worlds.table(), regex("[ab]+"), prompt=torch.tensor([0, 1]), budget=3, seed=0
     )  # type: ignore[call-overload]
     assert all(found.satisfied)
+
+
+def test_type_checkers_know_every_option() -> None:
+    named = set(inspect.signature(pcgcd.generate).parameters) - {"lm", "target", "prompt"}
+    assert set(Options.__annotations__) == named
