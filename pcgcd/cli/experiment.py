@@ -63,6 +63,12 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     add("--out", type=Path, default=Path("experiments_output") / name, help="folder (%(default)s)")
     add("--data", type=Path, help="the data folder (PCGCD_DATA)")
     add("--model", help="a folder, a hub id or a GGUF file; else the default model")
+    add(
+        "--engine",
+        choices=["transformers", "llamacpp", "fastest"],
+        default="transformers",
+        help="what computes the default model (%(default)s)",
+    )
     add("--hmm", type=_listed(str), default=(), help="folders of HMMs; else the default HMM")
     add("--particles", type=_listed(int), help="numbers of particles, such as 1,4,16")
     add("--limit", type=int, help="the most examples")
@@ -120,6 +126,7 @@ def _run(given: argparse.Namespace) -> None:
     shard = runner.Shard.parse(given.shard) if given.shard else runner.Shard()
     options = Options(
         model=given.model,
+        engine=given.engine,
         hmm=given.hmm,
         data=given.data,
         particles=given.particles,
@@ -191,6 +198,8 @@ def command_of(given: argparse.Namespace) -> str:
             shown = [Path(item).name if Path(item).exists() else item for item in shown]
         text = ",".join(map(str, shown))
         words += [f"--{name}", f'"{text}"' if " " in text else text]
+    if given.engine != "transformers":
+        words += ["--engine", given.engine]
     words += ["--no-chat"] * given.no_chat
     if given.batch != 8:
         words += ["--batch", str(given.batch)]

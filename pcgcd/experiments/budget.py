@@ -19,6 +19,7 @@ import torch
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from pcgcd.basics.keeping import kept_with
 from pcgcd.basics.numbers import draw
 from pcgcd.basics.packages import package
 from pcgcd.constraints import Constraint, json_schema
@@ -37,6 +38,7 @@ from pcgcd.experiments.harness.statistics import estimate, grouped, measure
 from pcgcd.experiments.held_out import held_out
 from pcgcd.experiments.peers import MaskEngine
 from pcgcd.experiments.tasks import schema_prompts
+from pcgcd.lm import default_model
 from pcgcd.viz.style import INK, clear_frame, colours_of
 
 NAME = "budget"
@@ -192,27 +194,32 @@ def _own_rows(
     clock = time.process_time()
     (result,) = method.run(lm, [request], k=keys[0].k, seed=seed_of(keys[0]), hmm=hmm, w=options.w)
     seconds = time.process_time() - clock
-    ends = set(lm.vocabulary.eos_ids)
-    texts = [
-        (text, len(ids) if ids and (ids[-1] in ends or end) else None)
-        for text, ids, end in zip(result.texts, result.token_ids, result.ended, strict=True)
-    ]
-    return _rated(schema, texts, budgets, keys, seconds)
+    return _rated(schema, options, result.token_ids, budgets, keys, seconds)
 
 
 # -- others -------------------------------------------------------------------------------------
 
-_engines: dict[tuple[str, str, int], MaskEngine] = {}
-
 
 def _engine(name: str, options: Options) -> MaskEngine:
     """The engine's process, started once."""
-    if options.peers is None:
+    python = options.peers
+    if python is None:
         raise MissingDependencyError(f"{name} needs an environment of its own (--peers)")
-    key = (name, options.peers, id(options.language_model))
-    if key not in _engines:
-        _engines[key] = MaskEngine(options.peers, PEERS[name], options.language_model, _WHITESPACE)
-    return _engines[key]
+
+    def start() -> MaskEngine:
+        vocabulary, definition = options.language_model.vocabulary, _definition(options)
+        return MaskEngine(python, PEERS[name], vocabulary, definition, _WHITESPACE)
+
+    return kept_with(options, f"_{name}", start)
+
+
+def _definition(options: Options) -> str:
+    """How texts are usually cut into tokens, which llguidance asks for where they are certain."""
+    lm: Any = options.language_model
+    if options.lm is None and options.model is None and not hasattr(lm, "tokenizer"):
+        lm = default_model()  # the same model by transformers, which brings its tokenizer
+    backend = getattr(getattr(lm, "tokenizer", None), "backend_tokenizer", None)
+    return "" if backend is None else str(backend.to_str())
 
 
 def _peer_rows(
@@ -227,21 +234,20 @@ def _peer_rows(
     if refused is not None:
         return [Row(key, text=refused, measures={"refused": 1.0}) for key in keys]
     texts = masked_texts(engine, schema, options, keys[0].k, max(budgets), seed_of(keys[0]))
-    return _rated(schema, texts, budgets, keys, time.process_time() - clock)
+    return _rated(schema, options, texts, budgets, keys, time.process_time() - clock)
 
 
 def masked_texts(
     engine: MaskEngine, schema: Schema, options: Options, count: int, budget: int, seed: int
-) -> list[tuple[str, int | None]]:
-    """Independent texts under an engine's masks, and after how many tokens each has ended."""
+) -> list[list[int]]:
+    """The tokens of independent texts under an engine's masks, those that ended them included."""
     lm = options.language_model
     ends = set(lm.vocabulary.eos_ids)
     generator = torch.Generator().manual_seed(seed)
     session = lm.start([options.prompt(schema.messages)] * count)
     tokens: list[list[int]] = [[] for _ in range(count)]
-    length: list[int | None] = [None] * count
     going = list(range(count))
-    for step in range(1, budget + 1):
+    for _ in range(budget):
         allowed = torch.from_numpy(engine.masks(going))
         chances = torch.where(allowed, session.log_probs().cpu().double().exp(), 0.0)
         alive = chances.sum(1) > 0
@@ -251,9 +257,7 @@ def masked_texts(
             if not alive[place]:
                 continue
             tokens[row].append(chosen[place])
-            if chosen[place] in ends:
-                length[row] = step
-            else:
+            if chosen[place] not in ends:
                 following.append(place)
         if not following:
             break
@@ -262,31 +266,36 @@ def masked_texts(
         session.reindex(following)
         session.advance([tokens[row][-1] for row in rows])
         going = rows
-    texts = [lm.vocabulary.decode(ids).decode("utf-8", "replace") for ids in tokens]
-    return list(zip(texts, length, strict=True))
+    return tokens
 
 
 def _rated(
     schema: Schema,
-    texts: Sequence[tuple[str, int | None]],
+    options: Options,
+    texts: Sequence[Sequence[int]],
     budgets: Sequence[int],
     keys: Sequence[Key],
     seconds: float,
 ) -> list[Row]:
+    """What of the texts is complete within each budget: ended by a token, or valid as cut off."""
+    vocabulary = options.language_model.vocabulary
+    ends = set(vocabulary.eos_ids)
     rows = []
     for key, budget in zip(keys, budgets, strict=True):
-        done = [length is not None and length <= budget for _, length in texts]
-        valid = [end and schema.is_valid(text) for end, (text, _) in zip(done, texts, strict=True)]
+        cut = [list(tokens[:budget]) for tokens in texts]
+        shown = [vocabulary.decode(tokens).decode("utf-8", "replace") for tokens in cut]
+        valid = [schema.is_valid(text) for text in shown]
+        ended = [bool(tokens) and tokens[-1] in ends for tokens in cut]
+        complete = [a or b for a, b in zip(valid, ended, strict=True)]
         count = max(1, len(texts))
-        measures = {"complete": sum(done) / count, "valid": sum(valid) / count}
-        example = next((text for text, end in zip(texts, done, strict=True) if end), texts[:1])
+        best = max(range(len(shown)), key=lambda i: (valid[i], ended[i]), default=None)
         rows.append(
             Row(
                 key,
-                text=str(example[0][0] if isinstance(example, list) else example[0]),
-                score=sum(valid) / count,
+                text=None if best is None else shown[best],
+                score=round(sum(valid) / count, 6),
                 seconds=round(seconds / len(keys), 4),
-                measures={name: round(value, 6) for name, value in measures.items()},
+                measures={"complete": round(sum(complete) / count, 6)},
             )
         )
     return rows

@@ -21,9 +21,9 @@ import numpy as np
 
 import pcgcd
 from pcgcd.errors import MissingDependencyError
-from pcgcd.lm import LanguageModel
 
 if TYPE_CHECKING:
+    from pcgcd.automata import Vocabulary
     from pcgcd.experiments.bias import Run
     from pcgcd.experiments.bias_worlds import World
 
@@ -119,20 +119,26 @@ class Worker:
 class MaskEngine:
     """An engine for JSON schemas in another environment: it says which tokens may come next."""
 
-    def __init__(self, python: str, engine: str, lm: LanguageModel, whitespace: str) -> None:
-        """Start it with the tokens of a language model."""
-        vocabulary = lm.vocabulary
+    def __init__(
+        self, python: str, engine: str, vocabulary: Vocabulary, definition: str, whitespace: str
+    ) -> None:
+        """Start it.
+
+        Args:
+            python: The Python of its environment.
+            engine: Which one.
+            vocabulary: The tokens of the language model.
+            definition: How texts are usually cut into tokens, for the package tokenizers.
+            whitespace: "compact", or anything else for free whitespace.
+        """
         texts: list[str | None] = [None] * vocabulary.logits_size
         for i, data in enumerate(vocabulary.token_bytes):
-            texts[i] = None if data is None else base64.b64encode(data).decode()
-        for i in vocabulary.eos_ids:
-            texts[i] = None
-        tokenizer: Any = getattr(lm, "tokenizer", None)
-        backend = getattr(tokenizer, "backend_tokenizer", None)
+            if data is not None and i not in vocabulary.eos_ids:
+                texts[i] = base64.b64encode(data).decode()
         content = {
             "tokens": texts,
             "eos": vocabulary.eos_ids[0],
-            "definition": "" if backend is None else backend.to_str(),
+            "definition": definition,
             "whitespace": whitespace,
         }
         self._width = vocabulary.logits_size

@@ -143,7 +143,7 @@ def _row(
 ) -> list[Row]:
     lm = _Timed(options.language_model)
     hmm = None if guide is None else guide()
-    choice = choose(method, guided=hmm is not None)
+    choice = choose(method, guided=hmm is not None, gcd_share=0.0)
     prompts = [options.prompt(example.messages) for example in examples]
     targets = [Target.of(example.constraint(), lm.vocabulary, hmm) for example in examples]
     started = time.process_time()

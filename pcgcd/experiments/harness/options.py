@@ -21,6 +21,8 @@ from pcgcd.lm import LanguageModel
 
 Part: TypeAlias = Literal["test", "development"]
 PARTS: tuple[Part, ...] = ("test", "development")
+Engine: TypeAlias = Literal["transformers", "llamacpp", "fastest"]
+ENGINES: tuple[Engine, ...] = ("transformers", "llamacpp", "fastest")
 T = TypeVar("T")
 
 _DEVELOPMENT_SHARE = 4  # one in so many
@@ -32,6 +34,7 @@ class Options:
 
     Attributes:
         model: A folder, a hub id or a GGUF file; the default model by default.
+        engine: What computes the default model: "transformers", "llamacpp" or "fastest".
         hmm: Folders of HMMs; the default HMM by default.
         data: The data folder.
         particles: The numbers of particles k.
@@ -49,6 +52,7 @@ class Options:
     """
 
     model: str | None = None
+    engine: Engine = "transformers"
     hmm: tuple[str, ...] = ()
     data: Path | None = None
     particles: tuple[int, ...] | None = None
@@ -73,6 +77,7 @@ class Options:
                 check_whole_number(name, getattr(self, name), 1)
         check_whole_number("batch", self.batch, 1)
         check_one_of("part", self.part, *PARTS)
+        check_one_of("engine", self.engine, *ENGINES)
         methods_of(self.methods or ())
         for budget in self.budgets or ():
             tokens_of(budget, 1)
@@ -87,9 +92,9 @@ class Options:
         """The language model, loaded when it is first asked for."""
         if self.lm is not None:
             return self.lm
-        from pcgcd.lm import load_model
+        from pcgcd.lm import default_model, load_model
 
-        return load_model(self.model)
+        return default_model(engine=self.engine) if self.model is None else load_model(self.model)
 
     @cached_property
     def guides(self) -> dict[str, HiddenMarkovModel]:
