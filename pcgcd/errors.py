@@ -76,6 +76,10 @@ class UnsupportedConstraintError(PcgcdError):
     """A constraint uses a feature that cannot be honoured."""
 
 
+class LoweredBoundWarning(UserWarning):
+    """A bound of a schema was lowered, since an automaton that counts so far is too large."""
+
+
 class CheckpointError(PcgcdError):
     """A stored model is truncated, foreign, or inconsistent."""
 

@@ -190,13 +190,20 @@ class Graph:
 
     def determinized(self, state_limit: int, work_limit: int = WORK_LIMIT) -> Graph | None:
         """The subset construction; None if it would pass a limit."""
+        found = self.with_subsets(state_limit, work_limit)
+        return None if found is None else found[0]
+
+    def with_subsets(
+        self, state_limit: int, work_limit: int = WORK_LIMIT
+    ) -> tuple[Graph, Indices, Indices] | None:
+        """The subset construction, where the members of its states begin, and the members."""
         if not self.initial.any():
-            return Graph.nothing(self.num_classes, self.token_class)
+            none = np.zeros(2, dtype=np.int64)
+            return Graph.nothing(self.num_classes, self.token_class), none, none[:0]
         forward = self.adjacency()
-        members = unpack(self.sets, self.num_classes)
-        rows, classes = np.nonzero(members)
+        rows, classes = np.nonzero(unpack(self.sets, self.num_classes))
         set_offsets = np.searchsorted(rows, np.arange(len(self.sets) + 1))
-        count, _, source, target, sets, accepting = subsets.determinize(
+        count, source, target, sets, accepting, first, members = subsets.determinize(
             forward.offsets,
             forward.target,
             forward.label,
@@ -212,7 +219,7 @@ class Graph:
         )
         if count < 0:
             return None
-        return replace(
+        result = replace(
             self,
             num_states=count,
             source=source,
@@ -221,7 +228,8 @@ class Graph:
             sets=sets,
             initial=np.arange(count) == 0,
             accepting=accepting,
-        ).joined()
+        )
+        return result.joined(), first, members
 
     def refined(self, work_limit: int = 2**62) -> Graph:
         """The quotient by the largest bisimulation; the minimal one of a trim deterministic one.

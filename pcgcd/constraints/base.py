@@ -18,6 +18,7 @@ from pcgcd.automata.expressions import (
 )
 from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.lifting import lift
+from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.weights import language_only
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits.tables import table_html
@@ -40,7 +41,9 @@ class Constraint:
     Attributes:
         expression: The set, over UTF-8 bytes.
         description: A short text for people.
-        dropped: What an over-approximation left out (keyword and place), if it was allowed to.
+        dropped: What is not exactly as asked for: keywords that were left out, if that was allowed,
+            and bounds that were lowered (keyword, place, from, to).
+        state_limit: How many states any automaton on the way to the automaton may have.
         reader: From a text to the value that it stands for, if that is not the text itself.
     """
 
@@ -48,6 +51,7 @@ class Constraint:
     description: str = "constraint"
     dropped: tuple[str, ...] = ()
     reader: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
+    state_limit: int = STATE_LIMIT
 
     @classmethod
     def from_automaton(
@@ -92,9 +96,9 @@ class Constraint:
         """The automaton over bytes, built when it is first asked for.
 
         Raises:
-            AutomatonTooLargeError: It, or one on the way to it, has more than 200,000 states.
+            AutomatonTooLargeError: It, or one on the way to it, has more states than the limit.
         """
-        return compile_expression(self.expression)
+        return compile_expression(self.expression, state_limit=self.state_limit)
 
     def matches(self, text: str | bytes) -> bool:
         """Whether the text is in the set, byte by byte."""
@@ -164,7 +168,8 @@ class Constraint:
             check_whole_number("most", most, least)
         count = f"{{{least},{'' if most is None else most}}}"
         description = _shortened(f"({self.description}){count}")
-        return Constraint(repeat(self.expression, least, most), description, self.dropped)
+        expression = repeat(self.expression, least, most)
+        return Constraint(expression, description, self.dropped, None, self.state_limit)
 
     def _with(
         self,
@@ -179,7 +184,8 @@ class Constraint:
         expression = combine(self.expression, second.expression)  # type: ignore[operator]
         description = _shortened(f"({self.description} {sign} {second.description})")
         reader = None if readers is None else readers(self, second)
-        return Constraint(expression, description, self.dropped + second.dropped, reader)
+        limit = max(self.state_limit, second.state_limit)
+        return Constraint(expression, description, self.dropped + second.dropped, reader, limit)
 
     def _repr_html_(self) -> str:
         """The description, and the automaton over bytes where it is small."""

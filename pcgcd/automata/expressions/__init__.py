@@ -17,6 +17,7 @@ from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.automata.automaton import FiniteAutomaton
+    from pcgcd.automata.graphs import Graph
 
 __all__ = [
     "ANYTHING",
@@ -24,11 +25,13 @@ __all__ = [
     "EMPTY_STRING",
     "NOTHING",
     "AnyOrder",
+    "Block",
     "ByteSet",
     "Complement",
     "Concatenation",
     "Embedded",
     "Expression",
+    "InOrder",
     "Intersection",
     "Literal",
     "Member",
@@ -40,6 +43,7 @@ __all__ = [
     "complement",
     "concatenation",
     "difference",
+    "in_order",
     "intersection",
     "literal",
     "option",
@@ -183,7 +187,7 @@ class Complement(Expression):
 
 @dataclass(frozen=True)
 class Member:
-    """An element of :class:`AnyOrder`."""
+    """An element of :class:`AnyOrder` or :class:`InOrder`."""
 
     body: Expression
     required: bool = True
@@ -206,6 +210,48 @@ class AnyOrder(Expression):
         total = sum(member.body.size for member in self.members) + self.separator.size
         size = total << min(len(self.members), 60)
         self._settle(size, *self.members, self.separator, self.least, self.most)
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder(Expression):
+    """Members in the given order, required ones always, then the tail any number of times.
+
+    A separator stands between any two. Each member is placed once, however many are optional.
+    """
+
+    members: tuple[Member, ...]
+    separator: Expression
+    tail: Expression
+
+    def __post_init__(self) -> None:
+        count = len(self.members) + 1
+        size = sum(member.body.size for member in self.members) + self.tail.size
+        size += count * (1 + self.separator.size)
+        self._settle(size, *self.members, self.separator, self.tail)
+
+
+@dataclass(frozen=True, eq=False)
+class Block(Expression):
+    """A part that was compiled by itself, and is one letter of what it stands in.
+
+    None of its texts is empty or begins another one, so an automaton that has entered it leaves it
+    in one way. Made by :func:`pcgcd.automata.expressions.compilation.compile_block`.
+
+    Attributes:
+        graph: Its automaton over the 256 bytes and the blocks inside, with one accepting state,
+            which no edge leaves.
+        inside: The blocks that are letters of the automaton, from 256 on.
+        first: The bytes that its texts begin with, as 256 bits.
+        num_states: The states of its automaton over bytes.
+    """
+
+    graph: Graph
+    inside: tuple[Block, ...]
+    first: int
+    num_states: int
+
+    def __post_init__(self) -> None:
+        self._settle(self.num_states, id(self.graph))
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,3 +421,26 @@ def any_order(
     if not chosen:
         return EMPTY_STRING
     return AnyOrder(chosen, separator, least, most)
+
+
+def in_order(
+    members: Iterable[Member],
+    separator: Expression = EMPTY_STRING,
+    tail: Expression = NOTHING,
+) -> Expression:
+    """The members in the given order, then the tail; see :class:`InOrder`.
+
+    >>> letters = [Member(literal("a")), Member(literal("b"), required=False)]
+    >>> in_order(letters, literal(",")).size
+    13
+    """
+    chosen = tuple(member for member in members if member.required or member.body != NOTHING)
+    if any(member.body == NOTHING for member in chosen):
+        return NOTHING
+    if tail == NOTHING and len(chosen) <= 1:
+        return (
+            option(chosen[0].body)
+            if chosen and not chosen[0].required
+            else (chosen[0].body if chosen else EMPTY_STRING)
+        )
+    return InOrder(chosen, separator, tail)

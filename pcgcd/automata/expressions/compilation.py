@@ -8,8 +8,24 @@ from typing import Any, TypeAlias
 from typing import Literal as OneOf
 
 from pcgcd.automata.automaton import FiniteAutomaton
-from pcgcd.automata.expressions import AnyOrder, Complement, Expression, Intersection, Member
-from pcgcd.automata.expressions.thompson import construct, copied, post_order, states_inside
+from pcgcd.automata.expressions import (
+    NOTHING,
+    AnyOrder,
+    Block,
+    Complement,
+    Embedded,
+    Expression,
+    Intersection,
+    Member,
+)
+from pcgcd.automata.expressions.blocks import clashes, expand, expanded_size, make_block, opened
+from pcgcd.automata.expressions.thompson import (
+    children,
+    construct,
+    copied,
+    post_order,
+    states_inside,
+)
 from pcgcd.automata.graphs import Graph, too_large
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.products import complemented, intersect
@@ -58,42 +74,104 @@ def compile_expression(
         )
     if state_limit < 1:
         raise InvalidParameterError(f"state_limit must be at least 1, but it is {state_limit}")
-    found = _CACHE.get(expression, state_limit, deterministic)
+    found: FiniteAutomaton | None = _CACHE.get(expression, state_limit, deterministic)
     if found is None:
-        found = _compile(expression, state_limit, deterministic)
-        _CACHE.put(expression, state_limit, deterministic, found)
+        graph, inside = _symbolic(expression, state_limit, deterministic)
+        if inside:
+            _check_size(expression, expanded_size(graph, inside), state_limit)
+            graph = expand(graph, inside).refined()
+        found = graph.numbered().automaton()
+        _CACHE.put(expression, state_limit, deterministic, found, found.num_edges)
     return found
 
 
-def _compile(
+def compile_block(expression: Expression, *, state_limit: int = STATE_LIMIT) -> Expression:
+    """The same language as one letter of whatever it becomes a part of.
+
+    What is compiled in this way is compiled once, and may be placed often at no cost. It needs a
+    language in which no text begins another one, such as that of a text in brackets; any other is
+    embedded as an automaton.
+
+    Args:
+        expression: What to compile. Equal expressions are compiled once.
+        state_limit: How many states any automaton on the way may have; blocks inside are one.
+
+    Raises:
+        AutomatonTooLargeError: The limit was passed.
+
+    >>> from pcgcd.automata.expressions import literal, star
+    >>> compile_block(literal("[") + star(literal("a")) + literal("]")).size
+    3
+    """
+    found: Expression | None = _CACHE.get(expression, state_limit, "block")
+    if found is None:
+        graph, inside = _symbolic(expression, state_limit, "auto")
+        found = make_block(graph, inside) if graph.accepting.any() else NOTHING
+        if found is None:
+            found = Embedded(compile_expression(expression, state_limit=state_limit))
+        _CACHE.put(expression, state_limit, "block", found, len(graph.source))
+    return found
+
+
+def _symbolic(
     expression: Expression, state_limit: int, deterministic: Determinism
-) -> FiniteAutomaton:
+) -> tuple[Graph, tuple[Block, ...]]:
+    """An automaton with blocks as letters, and these blocks.
+
+    Blocks that begin like something else at the same state are opened there, until there are none.
+    """
+    built = _built_parts(expression, state_limit, deterministic)
+    graph, inside = _graph(expression, built, state_limit, with_letters=deterministic == "auto")
+    if deterministic != "auto":
+        return _finished(graph, state_limit, deterministic), ()
+    while True:
+        found = graph.with_subsets(*_modest_limits(graph, state_limit))
+        if found is None:
+            return graph.reduced(), inside
+        clashing = clashes(*found, graph, inside)
+        if not clashing.any():
+            return found[0].trimmed().refined(), inside
+        graph, inside = opened(graph, inside, clashing)
+
+
+def _built_parts(
+    expression: Expression, state_limit: int, deterministic: Determinism
+) -> dict[int, FiniteAutomaton]:
     """Post-order: a part that is copied often, or is no sum of its parts, is built by itself."""
     nodes = post_order(expression)
     often = {id(child) for node in nodes for child in copied(node) if child.size > _SMALL}
     built: dict[int, FiniteAutomaton] = {}
     inside: dict[int, int] = {}
+    with_blocks: set[int] = set()
     for node in nodes:
         inside[id(node)] = states_inside(node, inside)
         _check_size(node, inside[id(node)] + 2, state_limit)
         combined = isinstance(node, Intersection | Complement)
-        if combined or id(node) in often:
+        if isinstance(node, Block) or any(id(child) in with_blocks for child in children(node)):
+            with_blocks.add(id(node))
+        if combined or (id(node) in often and id(node) not in with_blocks):
             choices = deterministic is False and not combined
             kind: Determinism = False if choices else "auto"
             found = _CACHE.get(node, state_limit, kind)
             if found is None:
                 found = _by_itself(node, built, state_limit, kind).automaton()
-                _CACHE.put(node, state_limit, kind, found)
+                _CACHE.put(node, state_limit, kind, found, found.num_edges)
             built[id(node)] = found
             inside[id(node)] = found.num_states
-    graph = _graph(expression, built, state_limit)
-    return _finished(graph, state_limit, deterministic).numbered().automaton()
+            with_blocks.discard(id(node))
+    return built
 
 
-def _graph(expression: Expression, built: dict[int, FiniteAutomaton], state_limit: int) -> Graph:
+def _graph(
+    expression: Expression,
+    built: dict[int, FiniteAutomaton],
+    state_limit: int,
+    *,
+    with_letters: bool,
+) -> tuple[Graph, tuple[Block, ...]]:
     if id(expression) in built:
-        return Graph.of(built[id(expression)])
-    return construct(expression, built, state_limit)
+        return Graph.of(built[id(expression)]), ()
+    return construct(expression, built, state_limit, with_letters)
 
 
 def _by_itself(
@@ -102,18 +180,19 @@ def _by_itself(
     state_limit: int,
     deterministic: Determinism,
 ) -> Graph:
+    def graph_of(part: Expression) -> Graph:
+        return _graph(part, built, state_limit, with_letters=False)[0]
+
     if isinstance(node, Complement):
-        body = _finished(_graph(node.body, built, state_limit), state_limit, True)
+        body = _finished(graph_of(node.body), state_limit, True)
         return _finished(complemented(body), state_limit, "auto")
     if isinstance(node, Intersection):
-        parts = [
-            _finished(_graph(part, built, state_limit), state_limit, "auto") for part in node.parts
-        ]
+        parts = [_finished(graph_of(part), state_limit, "auto") for part in node.parts]
         result, *others = sorted(parts, key=lambda part: part.num_states)
         for other in others:
             result = _finished(intersect(result, other, state_limit).trimmed(), state_limit, "auto")
         return result
-    graph = _graph(node, built, state_limit)
+    graph = graph_of(node)
     result = _finished(graph, state_limit, deterministic)
     return result if result.num_states <= graph.num_states else graph.reduced()
 
@@ -135,34 +214,35 @@ def _finished(graph: Graph, state_limit: int, deterministic: Determinism) -> Gra
     """Trim and small, and deterministic as asked for."""
     if deterministic is False:
         return graph.reduced()
-    states = graph.num_states
-    if deterministic == "auto":
-        limit = min(state_limit, max(_MODEST_STATES, _MODEST_GROWTH * states))
-        result = graph.determinized(limit, _MODEST_STEPS * limit)
-    else:
-        result = graph.determinized(state_limit)
-    if result is not None:
-        return result.trimmed().refined()
-    if deterministic == "auto":
+    limits = _modest_limits(graph, state_limit) if deterministic == "auto" else (state_limit,)
+    result = graph.determinized(*limits)
+    if result is None and deterministic == "auto":
         return graph.reduced()
-    raise too_large(f"a deterministic automaton for one with {states:,} states", state_limit)
+    if result is None:
+        what = f"a deterministic automaton for one with {graph.num_states:,} states"
+        raise too_large(what, state_limit)
+    return result.trimmed().refined()
+
+
+def _modest_limits(graph: Graph, state_limit: int) -> tuple[int, int]:
+    """How many states and steps a deterministic automaton may take where it need not be one."""
+    limit = min(state_limit, max(_MODEST_STATES, _MODEST_GROWTH * graph.num_states))
+    return limit, _MODEST_STEPS * limit
 
 
 # -- what was compiled before -----------------------------------------------------------------
 
 
 class _Cache:
-    """The automata that were used last, by expression."""
+    """The automata and blocks that were made last, by expression."""
 
     def __init__(self) -> None:
-        self.entries: OrderedDict[Any, tuple[Expression, FiniteAutomaton]] = OrderedDict()
+        self.entries: OrderedDict[Any, tuple[Expression, Any, int]] = OrderedDict()
         self.edges = 0
         self.lock = Lock()
 
-    def get(
-        self, expression: Expression, state_limit: int, deterministic: Determinism
-    ) -> FiniteAutomaton | None:
-        key = (hash(expression), state_limit, deterministic)
+    def get(self, expression: Expression, state_limit: int, kind: object) -> Any:
+        key = (hash(expression), state_limit, kind)
         with self.lock:
             entry = self.entries.get(key)
             if entry is None or not _equal(entry[0], expression):
@@ -171,20 +251,16 @@ class _Cache:
             return entry[1]
 
     def put(
-        self,
-        expression: Expression,
-        state_limit: int,
-        deterministic: Determinism,
-        fa: FiniteAutomaton,
+        self, expression: Expression, state_limit: int, kind: object, value: Any, edges: int
     ) -> None:
-        key = (hash(expression), state_limit, deterministic)
+        key = (hash(expression), state_limit, kind)
         with self.lock:
             old = self.entries.pop(key, None)
-            self.edges += fa.num_edges - (old[1].num_edges if old else 0)
-            self.entries[key] = (expression, fa)
+            self.edges += edges - (old[2] if old else 0)
+            self.entries[key] = (expression, value, edges)
             while len(self.entries) > _KEPT_AUTOMATA or self.edges > _KEPT_EDGES:
-                _, (_, dropped) = self.entries.popitem(last=False)
-                self.edges -= dropped.num_edges
+                *_, dropped = self.entries.popitem(last=False)[1]
+                self.edges -= dropped
 
 
 _CACHE = _Cache()

@@ -10,6 +10,7 @@ expression, which puts a fragment of automaton between an entry and an exit. Whe
 - A counted repeat is a chain of copies, members in any order are a lattice of them. A fragment that
   comes again is copied as a block of arrays.
 - Intersections and complements have no rule: their automata are built before, and embedded.
+- A block is a letter: one edge, however large it is.
 
 The tree is walked with a stack of our own, since it may be deep. The time is linear in the number
 of states and edges added.
@@ -27,17 +28,21 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.empty_moves import orders, without_empty_moves
 from pcgcd.automata.expressions import (
     EMPTY_STRING,
+    NOTHING,
     AnyOrder,
+    Block,
     ByteSet,
     Complement,
     Concatenation,
     Embedded,
     Expression,
+    InOrder,
     Intersection,
     Literal,
     Repeat,
     Union,
 )
+from pcgcd.automata.expressions.blocks import written_out
 from pcgcd.automata.graphs import Graph, pack, too_large, unpack
 from pcgcd.automata.kernels.edges import intern
 
@@ -57,6 +62,9 @@ def children(expression: Expression) -> Sequence[Expression]:
         return (expression.body,)
     if isinstance(expression, AnyOrder):
         return (*(member.body for member in expression.members), expression.separator)
+    if isinstance(expression, InOrder):
+        bodies = (member.body for member in expression.members)
+        return (*bodies, expression.separator, expression.tail)
     return ()
 
 
@@ -82,6 +90,8 @@ def copied(expression: Expression) -> Sequence[Expression]:
         return children(expression)
     if isinstance(expression, Repeat) and _copies(expression) >= _MANY_COPIES:
         return (expression.body,)
+    if isinstance(expression, InOrder) and len(expression.members) >= _MANY_COPIES:
+        return (expression.separator,)
     return ()
 
 
@@ -99,6 +109,10 @@ def states_inside(node: Expression, inside: dict[int, int]) -> int:
         half = 1 << (len(node.members) - 1)
         bodies = sum(inside[id(member.body)] for member in node.members)
         return half * (4 + bodies + 2 * inside[id(node.separator)])
+    if isinstance(node, InOrder):
+        count = len(node.members) + 1
+        parts = sum(inside[id(part)] for part in children(node))
+        return 2 * count + parts + (count - 1) * inside[id(node.separator)]
     if isinstance(node, Embedded):
         return node.automaton.num_states
     return 0
@@ -124,8 +138,11 @@ class _Fragment(NamedTuple):
 class _Construction:
     """The states and edges so far; states 0 and 1 are the entry and the exit of the whole."""
 
-    def __init__(self, built: dict[int, FiniteAutomaton], state_limit: int) -> None:
-        self.built, self.state_limit = built, state_limit
+    def __init__(
+        self, built: dict[int, FiniteAutomaton], state_limit: int, with_letters: bool
+    ) -> None:
+        self.built, self.state_limit, self.with_letters = built, state_limit, with_letters
+        self.letters: dict[Block, int] = {}
         self.count = 2
         self.source: list[int] = []
         self.target: list[int] = []
@@ -170,6 +187,12 @@ class _Construction:
                 self.target.append(exit_)
                 self.label.append(self.number(expression.mask))
             return
+        if isinstance(expression, Block) and self.with_letters:
+            letter = 256 + self.letters.setdefault(expression, len(self.letters))
+            self.source.append(entry)
+            self.target.append(exit_)
+            self.label.append(self.number(1 << letter))
+            return
         built = self.built.get(id(expression))
         if expression.size > _WORTH_COPYING and entry != exit_:
             fragment = self.fragments.get((id(expression), nonempty))
@@ -190,6 +213,10 @@ class _Construction:
             self.place_repeat(expression, entry, exit_)
         elif isinstance(expression, AnyOrder):
             self.place_any_order(expression, entry, exit_)
+        elif isinstance(expression, InOrder):
+            self.place_in_order(expression, entry, exit_)
+        elif isinstance(expression, Block):
+            self.place_automaton(written_out(expression), entry, exit_, False)
         elif isinstance(expression, Embedded):
             self.place_automaton(expression.automaton, entry, exit_, False)
 
@@ -316,6 +343,28 @@ class _Construction:
                 entries, exits = ready[before], hub[before | 1 << i]
                 self.place_often(member.body, entries.tolist(), exits.tolist())
 
+    def place_in_order(self, expression: InOrder, entry: int, exit_: int) -> None:
+        """State i of ``before`` is before any member from i on, state i of ``after`` after i."""
+        members, size = expression.members, len(expression.members)
+        tail: list[Expression] = [] if expression.tail == NOTHING else [expression.tail]
+        before = self.new_states(size + 1)
+        after = self.new_states(size + 1)
+        needed = max((i for i, member in enumerate(members) if member.required), default=-1)
+        self.empty_move(entry, before)
+        if needed < 0:
+            self.empty_move(entry, exit_)
+        for i, member in enumerate(members):
+            if not member.required:
+                self.empty_move(before + i, before + i + 1)
+        for i, body in enumerate([*(member.body for member in members), *tail]):
+            self.push(body, before + i, after + i)
+            if i >= needed:
+                self.empty_move(after + i, exit_)
+        count = size + 1 if tail else size - 1
+        if count > 0:
+            exits = [before + min(i + 1, size) for i in range(count)]
+            self.place_often(expression.separator, range(after, after + count), exits)
+
     def place_automaton(self, fa: FiniteAutomaton, entry: int, exit_: int, nonempty: bool) -> None:
         first = self.new_states(fa.num_states)
         members = fa.labels.label_class[:, fa.labels.token_class]
@@ -337,31 +386,42 @@ class _Construction:
             self.empty_move(first + state, exit_)
 
 
-def construct(expression: Expression, built: dict[int, FiniteAutomaton], state_limit: int) -> Graph:
-    """The trim automaton of an expression, without empty moves.
+def construct(
+    expression: Expression,
+    built: dict[int, FiniteAutomaton],
+    state_limit: int,
+    with_letters: bool,
+) -> tuple[Graph, tuple[Block, ...]]:
+    """The trim automaton of an expression, without empty moves, and the blocks in it.
 
     Args:
         expression: What to build.
         built: The automata of those of its parts that were built by themselves, by id: all
             intersections and complements, and others.
         state_limit: How many states it may have before empty moves are removed.
+        with_letters: Whether blocks are letters, from 256 on in the order in which they are
+            returned; otherwise they are written out.
     """
-    construction = _Construction(built, state_limit)
+    construction = _Construction(built, state_limit, with_letters)
     construction.run(expression)
     label = _array(construction.label)
     used, label = np.unique(label, return_inverse=True)
     masks = list(construction.masks)
-    bits = b"".join(masks[number].to_bytes(32, "little") for number in used.tolist())
-    members = unpack(np.frombuffer(bits, dtype=np.int64).reshape(-1, 4), 256)
+    num_letters = 256 + len(construction.letters)
+    width = 8 * -(-num_letters // 64)
+    bits = b"".join(masks[number].to_bytes(width, "little") for number in used.tolist())
+    sets = np.frombuffer(bits, dtype=np.int64).reshape(-1, width // 8)
+    members = unpack(sets, num_letters)
     byte_class, first = intern(pack(members.T))
     ends = np.arange(construction.count)
-    return without_empty_moves(
+    graph = without_empty_moves(
         (_array(construction.empty_source), _array(construction.empty_target)),
         (_array(construction.source), _array(construction.target), label.reshape(-1)),
         (pack(members[:, first]), len(first), byte_class),
         ends == 0,
         ends == 1,
     )
+    return graph, tuple(construction.letters)
 
 
 def _array(values: list[int]) -> Any:

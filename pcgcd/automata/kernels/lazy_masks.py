@@ -9,7 +9,7 @@ import numpy as np
 from pcgcd.automata.kernels.bits import set_intervals
 from pcgcd.automata.kernels.jit import compiled
 from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key, walk_exits
-from pcgcd.automata.kernels.walks import begin_walk, walk
+from pcgcd.automata.kernels.walks import begin_walk, walk_whole
 from pcgcd.automata.limits import NEVER
 
 NO_TEMPLATE = -1
@@ -83,7 +83,7 @@ def write_narrow(
     if not any_width and root_key(moves, source)[1] >= TEMPLATE_BYTES:
         return np.int64(NO_TEMPLATE)
     _begin(words, source, out)
-    walk(nodes, moves, np.int64(1), np.int64(len(nodes.byte)), out)
+    walk_whole(nodes, moves, source, out)
     return _finish(words, np.int64(1), distance, token, out)
 
 

@@ -19,7 +19,13 @@ from pcgcd.automata.kernels.templates import (
     walk_template,
     with_template,
 )
-from pcgcd.automata.kernels.walks import begin_walk, new_output, slot_for, sort_by_target, walk
+from pcgcd.automata.kernels.walks import (
+    begin_walk,
+    new_output,
+    slot_for,
+    sort_by_target,
+    walk_whole,
+)
 
 
 @compiled
@@ -82,7 +88,7 @@ def walk_all(
         )
         begin_walk(out, source)
         if number < 0:
-            walk(nodes, moves, np.int64(1), num_nodes, out)
+            walk_whole(nodes, moves, source, out)
         else:
             known, labels = _take_targets(templates, number, scratch, known, labels, out)
             walk_exits(nodes, moves, templates, number, scratch, out)

@@ -46,7 +46,7 @@ def determinize(
     state_limit: int,
     work_limit: int,
     member_limit: int,
-) -> tuple[int, int, Indices, Indices, Bits, Mask]:
+) -> tuple[int, Indices, Indices, Bits, Mask, Indices, Indices]:
     """The reachable sets of states, with one edge for each set of classes that leads to another.
 
     The subset construction (Rabin & Scott 1959, "Finite automata and their decision problems"),
@@ -70,8 +70,8 @@ def determinize(
         member_limit: How many states the sets may have together.
 
     Returns:
-        The number of states, or -1 if a limit was passed; the work done; then source, target and
-        set of classes of each edge, and which states accept.
+        The number of states, or -1 if a limit was passed; source, target and set of classes of
+        each edge; which states accept; where the members of each set of states begin, and they.
     """
     num_states = len(offsets) - 1
     found, reached = new_lists(), np.empty(num_states, dtype=np.int32)
@@ -127,11 +127,12 @@ def determinize(
             accepts[i] |= accepting[found.pool[m]]
     return (
         number if is_within else -1,
-        work,
         head(ends[0], edges),
         head(ends[1], edges),
         head_rows(sets, edges),
         accepts,
+        found.first,
+        found.pool,
     )
 
 

@@ -13,7 +13,7 @@ class Nodes(NamedTuple):
     """A trie (Fredkin 1960, "Trie memory") in preorder.
 
     See :class:`pcgcd.automata.vocabulary.trie.Trie` for ``byte``, ``depth`` and ``end``, (N,),
-    ``first_rank``, (N + 1,), and ``below``, (N, 4).
+    ``first_rank``, (N + 1,), ``below``, (N, 4), and ``start``, (256,).
     """
 
     byte: Any
@@ -21,6 +21,7 @@ class Nodes(NamedTuple):
     end: Any
     first_rank: Any
     below: Any
+    start: Any
 
 
 @compiled
@@ -72,4 +73,8 @@ def build_trie(flat: Any, offset: Any) -> Any:
         below[up, value >> 6] |= np.uint64(1) << np.uint64(value & 63)
         for w in range(4):
             below[up, w] |= below[node, w]
-    return Nodes(byte, depth, end, first_rank, below)
+    start = np.zeros(256, dtype=np.int32)
+    for node in range(num_nodes - 1, 0, -1):
+        if depth[node] == 1:
+            start[byte[node]] = node
+    return Nodes(byte, depth, end, first_rank, below, start)

@@ -266,3 +266,14 @@ def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
             out_high[place] = first_rank[node]
             place += 1
     out.counter[2] = place
+
+
+@compiled
+def walk_whole(nodes: Any, moves: Any, source: Any, out: Any) -> None:
+    """Walk the whole trie from a state, below the bytes that lead anywhere."""
+    for b in range(256):
+        node = np.int64(nodes.start[b])
+        if node > 0 and moves.delta[source, moves.byte_class[b]] != EMPTY:
+            walk(nodes, moves, node, np.int64(nodes.end[node]), out)
+            if out.counter[3]:
+                return

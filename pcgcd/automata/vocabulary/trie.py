@@ -23,7 +23,8 @@ class Trie:
     Attributes:
         nodes: For each of the N prefixes its last ``byte``, its length ``depth``, the first node
             after its subtree ``end``, the number ``first_rank`` of tokens in earlier nodes,
-            (N + 1,), and which bytes occur ``below``, 256 bits in four words, (N, 4).
+            (N + 1,), which bytes occur ``below``, 256 bits in four words, (N, 4), and the node of
+            each single byte ``start``, (256,), 0 for none.
         token: The token id of each rank, (R,); tokens with equal bytes follow each other.
     """
 

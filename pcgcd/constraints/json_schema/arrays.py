@@ -68,11 +68,15 @@ def _items(builder: Builder, spec: ArraySpec, most: int | None, depth: int) -> E
     if spec.least - size > limit:
         raise builder.too_large(f"an array of at least {spec.least:,} items")
     if not size:
-        return listing(rest, comma, spec.least, None if most is None else min(most, limit))
+        most = None if most is None else builder.at_most("maxItems", most, rest, least=spec.least)
+        return listing(rest, comma, spec.least, most)
     tail = EMPTY_STRING
     if open_end:
-        last = None if most is None else min(most - size, limit)
-        tail = repeat(comma + rest, max(0, spec.least - size), last)
+        needed = max(0, spec.least - size)
+        last = None
+        if most is not None:
+            last = builder.at_most("maxItems", most, rest, least=needed, beside=size) - size
+        tail = repeat(comma + rest, needed, last)
     for i in range(size - 1, -1, -1):
         tail = builder.value(prefix[i], depth) + tail
         tail = comma + tail if i else tail

@@ -7,12 +7,12 @@ from typing import Any
 
 from pcgcd.automata.expressions import (
     NOTHING,
-    Embedded,
     Expression,
     literal,
     union,
 )
-from pcgcd.automata.expressions.compilation import compile_expression
+from pcgcd.automata.expressions.compilation import compile_block
+from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.constraints.json_schema.arrays import array_expression
 from pcgcd.constraints.json_schema.characters import JSON, Notation
 from pcgcd.constraints.json_schema.document import Place
@@ -44,8 +44,6 @@ _SMALL = 200
 _EASY = 4
 _MAX_LEVELS = 40
 _MAX_FORMULAS = 20_000
-_MOST_COPIES = 20_000
-_COPIES = 80
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ class Style:
     max_depth: int = 6  # levels of values that a schema that contains itself may have
     free_depth: int = 2  # levels of values of which nothing is known
     max_length: int = 256  # how far characters are counted
+    max_items: int = 100_000  # how far items and properties are counted
     escapes: bool = True  # whether they may be escaped by number where many are counted
     max_states: int = 100_000
     whole_floats: bool = True  # whether 1.0 is a whole number
@@ -77,6 +76,7 @@ class Builder:
         self._orders: dict[Formula, tuple[str, ...]] = {}
         self._level = 0
         self.lowered: dict[str, None] = {}  # bounds of the schema that are not its own any more
+        self._place = reader.document.root.pointer
 
     @property
     def has_free_values(self) -> bool:
@@ -101,12 +101,14 @@ class Builder:
             self._level += 1
             known = self._value(formula, depth - 1 if recursive else self.style.max_depth)
             self._level -= 1
-            known = self.settled(known)
             self._built[key] = known
         return known
 
     def string(self, spec: StringSpec) -> Expression:
         """The strings of a specification."""
+        most = max(self.style.max_length, spec.least)
+        if spec.most is not None and spec.most > most and spec.values is None:
+            self.lower("maxLength", spec.most, most)
         return string_expression(
             spec, self.style.max_length, self.style.escapes, self.style.notations
         )
@@ -120,46 +122,70 @@ class Builder:
             if depth > 0:
                 inner, layout = self.anything(depth - 1), self.style.layout
                 entry = string + layout.colon + inner
-                options.append(layout.bracketed("[", listing(inner, layout.comma), "]"))
-                options.append(layout.bracketed("{", listing(entry, layout.comma), "}"))
-            known = self.settled(union(*options))
+                for left, body, right in (("[", inner, "]"), ("{", entry, "}")):
+                    body = layout.bracketed(left, listing(body, layout.comma), right)
+                    options.append(self.settled(body))
+            known = union(*options)
             self._free[depth] = known
         return known
 
     def item_limit(self, item: Expression) -> int:
-        """How many items are counted; their states together are bounded like those of strings."""
-        budget = min(_MOST_COPIES, _COPIES * self.style.max_length)
-        return max(4, budget // item.size)
+        """How many items can be counted at all."""
+        return max(1, self.style.max_states // item.size)
+
+    def at_most(
+        self, keyword: str, most: int, item: Expression, *, least: int = 0, beside: int = 0
+    ) -> int:
+        """How far items are counted: to the bound of a keyword, or less if that is too much.
+
+        At least ``least`` must be possible, and ``beside`` others cost nothing.
+        """
+        used = beside + min(self.item_limit(item), max(self.style.max_items, least))
+        if used < most:
+            self.lower(keyword, most, used)
+        return min(used, most)
+
+    def lower(self, keyword: str, bound: int, used: int) -> None:
+        """Note that a bound at the current place is lowered."""
+        self.lowered[f"{keyword} at {self._place} lowered from {bound:,} to {used:,}"] = None
 
     def settled(self, expression: Expression) -> Expression:
-        """A large expression as a small automaton, before it is copied into others."""
+        """A large expression as one letter of those that it is part of."""
         if expression.size < _SMALL:
             return expression
         needed = expression.size
         if needed <= _EASY * self.style.max_states:
-            automaton = compile_expression(expression)
-            needed = automaton.num_states
+            block = compile_block(expression, state_limit=max(STATE_LIMIT, self.style.max_states))
+            needed = block.size
             if needed <= self.style.max_states:
-                return Embedded(automaton) if automaton.accepting_mask.any() else NOTHING
+                return block
         raise AutomatonTooLargeError(
             f"a part of the schema needs about {needed:,} states, over the limit of "
-            f"{self.style.max_states:,}; lower max_depth, free_depth or max_length"
+            f"{self.style.max_states:,}; raise state_limit, or lower max_depth, free_depth or "
+            f"max_length"
         )
 
     def too_large(self, what: str) -> AutomatonTooLargeError:
         """The error of something that would be copied too often."""
-        return AutomatonTooLargeError(f"{what} needs too many states; ask for fewer")
+        return AutomatonTooLargeError(
+            f"{what} needs more than {self.style.max_states:,} states; ask for fewer, or raise "
+            f"state_limit"
+        )
 
     # -- inside -------------------------------------------------------------------------------
 
     def _value(self, formula: Formula, depth: int) -> Expression:
         options = []
+        outside, place = self._place, next(iter(_places(formula)), None)
+        if place is not None:
+            self._place = place.pointer
         for kind in KINDS:
             for spec in self.reader.options(formula, kind):
                 try:
-                    options.append(self._of(spec, formula, depth))
+                    options.append(self.settled(self._of(spec, formula, depth)))
                 except UnsupportedConstraintError as error:
                     options.append(self._without(spec, formula, depth, error))
+        self._place = outside
         return union(*(o for o in options if o != NOTHING)) if options else NOTHING
 
     def _of(self, spec: Spec, formula: Formula, depth: int) -> Expression:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pcgcd.automata import expressions
 from pcgcd.automata.expressions import (
     EMPTY_STRING,
     NOTHING,
     Expression,
+    Member,
     byte_set,
-    concatenation,
     literal,
     option,
     repeat,
@@ -55,30 +56,5 @@ def listing(
 def in_order(
     members: Sequence[tuple[Expression, bool]], comma: Expression, tail: Expression = NOTHING
 ) -> Expression:
-    """Members in the given order, the required ones always, then any number of the tail.
-
-    Before the first required member a comma follows each member, after it one precedes each. Only
-    without a required member is there a choice of the first one; it is halved again and again, so
-    that members are copied n log n times and not n * n times.
-    """
-    first = next((i for i, (_, required) in enumerate(members) if required), None)
-    if first is None:
-        return option(_some(members, comma, tail))
-    before = [option(member + comma) for member, _ in members[:first]]
-    after = [repeat(comma + member, int(needed), 1) for member, needed in members[first + 1 :]]
-    return concatenation(*before, members[first][0], *after, star(comma + tail))
-
-
-def _some(
-    members: Sequence[tuple[Expression, bool]], comma: Expression, tail: Expression
-) -> Expression:
-    """At least one of the members or of the tail, all of them optional."""
-    if not members:
-        return listing(tail, comma, 1) if tail != NOTHING else NOTHING
-    if len(members) == 1 and tail == NOTHING:
-        return members[0][0]
-    half = max(1, len(members) // 2) if tail == NOTHING else (len(members) + 1) // 2
-    left, right = members[:half], members[half:]
-    follow = [option(comma + member) for member, _ in right]
-    first = concatenation(_some(left, comma, NOTHING), *follow, star(comma + tail))
-    return first | _some(right, comma, tail)
+    """Members in the given order, the required ones always, then any number of the tail."""
+    return expressions.in_order((Member(*member) for member in members), comma, tail)

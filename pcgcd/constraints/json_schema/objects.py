@@ -199,10 +199,7 @@ def _counted(
     open_end = free != NOTHING or bool(parts.witnesses)
     least, most = spec.least if spec.least > needed else 0, spec.most
     if most is not None and open_end:
-        limit = num_named + builder.item_limit(free)
-        if limit < most:
-            builder.lowered[f"{spec.most_at}: {limit:,} instead of {most:,}"] = None
-            most = limit
+        most = builder.at_most("maxProperties", most, free, beside=num_named)
     elif most is not None and most >= num_named:
         most = None
     if least > num_named + MOST_TOLD_APART * open_end:

@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pcgcd.automata.expressions import NOTHING, Expression
+from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.basics.choices import check_one_of
-from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.json_schema.building import Builder, Style
 from pcgcd.constraints.json_schema.document import Document
 from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import make_layout
+from pcgcd.constraints.json_schema.limits import Limits, largest
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.constraints.python_types import is_type, type_schema
-from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
-
-
-class Limits(NamedTuple):
-    """What was asked for; None: as much as leaves the automaton small."""
-
-    max_depth: int | None = None
-    free_depth: int | None = None
-    max_length: int | None = None
-
-
-# First how far characters are counted, by how many must be; then what is tried if that is too much.
-_LENGTHS = ((4096, True), (1024, True), (512, True), (256, True), (256, False), (64, False))
-_RUNGS = ((6, 1, 64), (4, 1, 32), (3, 0, 32), (2, 0, 16))
-_ENOUGH, _MOST = 100_000, 200_000
-# How many states there may be if free values are nested so many levels deeper.
-_DEEPER = {4: 8_000, 3: 8_000, 2: 20_000, 1: 20_000}
-# The states that a counted character needs, and those that all of them may have, with and without
-# escapes by number.
-_STATES = {True: (21, 60_000), False: (9, _ENOUGH)}
+from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
 
 def json_schema(
@@ -48,6 +27,7 @@ def json_schema(
     max_depth: int | None = None,
     free_depth: int | None = None,
     max_length: int | None = None,
+    state_limit: int | None = None,
     strict: bool = True,
 ) -> Constraint:
     r"""The JSON texts that a schema (draft 2020-12) accepts.
@@ -76,9 +56,13 @@ def json_schema(
         max_depth: How many levels of values a schema that contains itself may have.
         free_depth: How deep unmentioned properties are nested; places that the schema leaves open
             on purpose are one level deeper.
-        max_length: How far characters are counted; a larger ``maxLength`` is taken as this, and a
-            ``maxItems`` that would need too many states is lowered too. All three limits are by
-            default as large as keeps the automaton moderate (6, 2 to 6 and 4096 if they can be).
+        max_length: How far characters are counted; a larger ``maxLength`` is taken as this. The
+            depths are by default as large as keeps the automaton moderate (6, and 2 to 6, if they
+            can be), and lengths are as the schema says, up to 4,096.
+        state_limit: How many states the automaton may have (250,000). If the bounds of the schema
+            need more, the largest ones (``maxLength``, ``maxItems``, ``maxProperties``) are
+            lowered until it fits. Each bound that is lowered is listed in ``dropped``, and there is
+            a warning.
         strict: Raise on what cannot be honoured. Otherwise accept more than the schema says, and
             list what was left out in ``dropped``.
 
@@ -87,6 +71,9 @@ def json_schema(
         InvalidParameterError: The schema is broken; names the place.
         EmptyLanguageError: No value satisfies the schema.
         AutomatonTooLargeError: The schema is too large even within the smallest limits.
+
+    Warns:
+        LoweredBoundWarning: Bounds were lowered, so some valid values have no text.
 
     >>> person = json_schema(
     ...     {
@@ -107,7 +94,7 @@ def json_schema(
     document = Document(parsed(schema) if typed is None else typed.schema)
     reader = Reader(document, strict)
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
-    limits = Limits(max_depth, free_depth, max_length)
+    limits = Limits(max_depth, free_depth, max_length, state_limit)
 
     def whole(builder: Builder) -> Expression:
         return builder.value(holds(document.root), builder.style.max_depth)
@@ -121,71 +108,9 @@ def json_schema(
         found = json.loads(text)
         return found if typed is None else typed.read(found)
 
-    return Constraint(expression, "json_schema", tuple(reader.dropped), read)
-
-
-def largest(
-    reader: Reader,
-    style: Style,
-    limits: Limits,
-    build: Callable[[Builder], Expression],
-    *,
-    deepen: bool = False,
-) -> Expression:
-    """What is built within the widest limits that keep the automaton moderate.
-
-    With ``deepen``, free values are nested deeper still where that leaves few states.
-    """
-    for name, value in zip(limits._fields, limits, strict=True):
-        if value is not None:
-            check_whole_number(name, value, most=100_000)
-    failure = AutomatonTooLargeError("the schema needs too many states")
-    for candidate in _styles(reader.document, style, limits):
-        builder = Builder(reader, candidate)
-        try:
-            built = build(builder)
-        except AutomatonTooLargeError as error:
-            failure = error
-            continue
-        # Each level of free values at most doubles the automaton.
-        levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
-        if levels and deepen and limits.free_depth is None and builder.has_free_values:
-            deeper = replace(candidate, free_depth=candidate.free_depth + levels)
-            with suppress(AutomatonTooLargeError):
-                deep = Builder(reader, deeper)
-                built, builder = build(deep), deep
-        reader.dropped.update(builder.lowered)
-        return built
-    raise failure
-
-
-def _styles(document: Document, style: Style, limits: Limits) -> Iterator[Style]:
-    """The limits to try, the widest first; such as would change nothing are left out."""
-    longest, escapes = _longest(document.lengths)
-    before: Any = None
-    for rung in ((6, 2, longest), *_RUNGS):
-        wanted = (own if asked is None else asked for own, asked in zip(rung, limits))
-        max_depth, free_depth, max_length = wanted
-        effect = (max_depth, free_depth, [min(length, max_length) for length in document.lengths])
-        if effect != before:
-            yield replace(
-                style,
-                max_depth=max_depth,
-                free_depth=free_depth,
-                max_length=max_length,
-                escapes=escapes and before is None,
-                max_states=_MOST if rung is _RUNGS[-1] else _ENOUGH,
-            )
-        before = effect
-
-
-def _longest(lengths: list[int]) -> tuple[int, bool]:
-    """How far the counted characters alone need not too many states, and whether with escapes."""
-    for longest, escapes in _LENGTHS:
-        cost, most = _STATES[escapes]
-        if cost * sum(min(length, longest) for length in lengths) <= most:
-            break
-    return longest, escapes
+    return Constraint(
+        expression, "json_schema", tuple(reader.dropped), read, state_limit or STATE_LIMIT
+    )
 
 
 def parsed(schema: Any) -> Any:

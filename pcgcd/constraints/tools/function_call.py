@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from pcgcd.automata.expressions import NOTHING, Expression, literal, union
+from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.basics.choices import check_one_of
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import is_range
@@ -15,9 +16,9 @@ from pcgcd.constraints.json_schema.characters import PYTHON
 from pcgcd.constraints.json_schema.document import Document
 from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import in_order, listing, make_layout
+from pcgcd.constraints.json_schema.limits import Limits, largest
 from pcgcd.constraints.json_schema.objects import object_parts
 from pcgcd.constraints.json_schema.reading import Reader
-from pcgcd.constraints.json_schema.schema import Limits, largest
 from pcgcd.constraints.tools.argument_types import parameters_schema
 from pcgcd.constraints.tools.calls import CallReader, without_functions
 from pcgcd.constraints.tools.descriptions import arguments_of, listed_tools
@@ -38,6 +39,7 @@ def function_call(
     max_depth: int | None = None,
     free_depth: int | None = None,
     max_length: int | None = None,
+    state_limit: int | None = None,
     strict: bool = True,
 ) -> Constraint:
     """The calls of some functions with arguments that fit.
@@ -67,6 +69,7 @@ def function_call(
         max_depth: As there.
         free_depth: As there.
         max_length: As there.
+        state_limit: As there.
         strict: As there.
 
     >>> weather = {
@@ -87,7 +90,7 @@ def function_call(
     described = _described(plain)
     least, most = _counts(parallel)
     check_one_of("style", style, "json", "python")
-    limits = Limits(max_depth, free_depth, max_length)
+    limits = Limits(max_depth, free_depth, max_length, state_limit)
     layout = make_layout(whitespace)
     if style == "json":
         document = Document(_as_schema(described, name_key, arguments_key))
@@ -120,6 +123,7 @@ def function_call(
         f"function_call({', '.join(described)})",
         tuple(reader.dropped),
         CallReader(style, name_key, arguments_key, readers),
+        state_limit or STATE_LIMIT,
     )
 
 

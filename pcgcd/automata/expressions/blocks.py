@@ -1,0 +1,249 @@
+"""Blocks: automata that are letters of others, and what these are with the blocks written out.
+
+A block enters an automaton as one edge. Its texts are not empty and none begins another, so that
+the automaton which has the block in place of that edge is deterministic if both are and if no other
+way on from the edge's source begins with a byte that the block begins with. Constructions on the
+small automaton therefore hold for the large one, whatever the size of the blocks; :func:`expand`
+makes the large one at the end, by copying arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.expressions import Block
+from pcgcd.automata.graphs import Graph, pack, unpack
+from pcgcd.automata.kernels.edges import intern
+from pcgcd.automata.kernels.jit import Indices, Mask
+
+_KEPT = 64
+
+
+def make_block(graph: Graph, inside: tuple[Block, ...]) -> Block | None:
+    """A trim automaton over bytes and blocks as a block, or None if it cannot be one."""
+    final = np.flatnonzero(graph.accepting)
+    if len(final) != 1 or (graph.source == final[0]).any() or graph.initial[final[0]]:
+        return None
+    first = 0
+    for state, ways in _ways(graph, inside, graph.initial).items():
+        if graph.initial[state]:
+            for mask, _ in ways:
+                first |= mask
+    return Block(graph, inside, first, expanded_size(graph, inside))
+
+
+def expanded_size(graph: Graph, inside: tuple[Block, ...]) -> int:
+    """The number of states that there are when all blocks are written out."""
+    letters = _letters(graph)
+    return graph.num_states + sum(
+        len(np.unique(graph.target[letters[graph.label, k]])) * _num_inner(block)
+        for k, block in enumerate(inside)
+    )
+
+
+def clashes(
+    subsets: Graph, first: Indices, members: Indices, graph: Graph, inside: tuple[Block, ...]
+) -> Mask:
+    """The edges of blocks that meet another way on which begins with the same bytes.
+
+    Args:
+        subsets: The subset construction of the automaton.
+        first: Where the members of each of its states begin.
+        members: The states of the automaton that are members.
+        graph: The automaton.
+        inside: The blocks that are letters of both.
+
+    Returns:
+        Which edges of the automaton are to be opened for which blocks, (E, blocks).
+    """
+    result = np.zeros((len(graph.source), len(inside)), dtype=np.bool_)
+    if not inside:
+        return result
+    number = {id(block): k for k, block in enumerate(inside)}
+    matters = np.zeros(subsets.num_states, dtype=np.bool_)
+    matters[subsets.source[np.any(_letters(subsets), axis=1)[subsets.label]]] = True
+    meeting = np.zeros((graph.num_states, len(inside)), dtype=np.bool_)
+    for state, ways in _ways(subsets, inside, matters).items():
+        for (mask, one), (other_mask, other) in combinations(ways, 2):
+            if mask & other_mask:
+                for block in (one, other):
+                    if block is not None:
+                        own = members[first[state] : first[state + 1]]
+                        meeting[own, number[id(block)]] = True
+    return meeting[graph.source] & _letters(graph)[graph.label]
+
+
+def opened(
+    graph: Graph, inside: tuple[Block, ...], chosen: Mask
+) -> tuple[Graph, tuple[Block, ...]]:
+    """The same automaton with some edges of blocks, (E, blocks), as what the blocks are made of."""
+    letters = list(inside)
+    number = {id(block): k for k, block in enumerate(letters)}
+    for k in np.flatnonzero(chosen.any(axis=0)).tolist():
+        for block in inside[k].inside:
+            if id(block) not in number:
+                number[id(block)] = len(letters)
+                letters.append(block)
+
+    def shallow(block: Block) -> _Inner:
+        members = _members(block.graph)
+        wide = np.zeros((len(members), 256 + len(letters)), dtype=np.bool_)
+        wide[:, :256] = members[:, :256]
+        for k, inner in enumerate(block.inside):
+            wide[:, 256 + number[id(inner)]] = members[:, 256 + k]
+        return _Inner.of(block.graph, wide)
+
+    return _substituted(graph, inside, chosen, len(letters), shallow), tuple(letters)
+
+
+def expand(graph: Graph, inside: tuple[Block, ...]) -> Graph:
+    """The automaton over bytes: each edge of a block as a copy of the block's automaton.
+
+    Edges of one block to one target share the inner states of the copy.
+    """
+    if not inside:
+        return graph
+    return _substituted(graph, inside, _letters(graph)[graph.label], 0, _inner)
+
+
+@lru_cache(maxsize=_KEPT)
+def written_out(block: Block) -> FiniteAutomaton:
+    """The automaton of a block over bytes."""
+    return expand(block.graph, block.inside).automaton()
+
+
+# -- inside -----------------------------------------------------------------------------------
+
+
+class _Edges(NamedTuple):
+    source: Indices
+    target: Indices  # -1: the end of the block
+    label: Indices
+
+    def ending(self, ends: Indices, base: Indices) -> Indices:
+        """The targets in copies that end, and whose states begin, at given numbers."""
+        inside = self.target + base[:, None]
+        return np.where(self.target < 0, ends[:, None], inside).ravel()
+
+
+class _Inner(NamedTuple):
+    """The automaton of a block as it is copied: inner states, and the edges that enter them."""
+
+    num_states: int
+    edges: _Edges
+    entering: _Edges
+    members: Mask  # of the labels, over bytes and letters
+
+    @classmethod
+    def of(cls, graph: Graph, members: Mask) -> _Inner:
+        is_inner = ~graph.accepting & ~_only_starts(graph)
+        number = np.where(is_inner, np.cumsum(is_inner) - 1, -1)
+
+        def edges(chosen: Mask) -> _Edges:
+            return _Edges(
+                number[graph.source[chosen]], number[graph.target[chosen]], graph.label[chosen]
+            )
+
+        inner, entering = is_inner[graph.source], graph.initial[graph.source]
+        return cls(int(is_inner.sum()), edges(inner), edges(entering), members)
+
+
+@lru_cache(maxsize=_KEPT)
+def _inner(block: Block) -> _Inner:
+    whole = expand(block.graph, block.inside)
+    return _Inner.of(whole, _members(whole))
+
+
+def _substituted(
+    graph: Graph,
+    inside: Sequence[Block],
+    chosen: Mask,
+    num_letters: int,
+    inner_of: Callable[[Block], _Inner],
+) -> Graph:
+    """Replace edges of blocks by copies; labels are over the bytes and some letters then."""
+    old = _members(graph)
+    kept = min(old.shape[1], 256 + num_letters)
+    rows = np.zeros((len(graph.source), 256 + num_letters), dtype=np.bool_)
+    rows[:, :kept] = old[graph.label, :kept]
+    rows[:, 256:kept] &= ~chosen[:, : kept - 256]
+    alive = np.any(rows, axis=1)
+    count = graph.num_states
+    source, target = [graph.source[alive]], [graph.target[alive]]
+    number, first = intern(pack(rows[alive]))
+    label, members = [number], [rows[alive][first]]
+    num_sets = len(first)
+    for k in np.flatnonzero(chosen.any(axis=0)).tolist():
+        inner, entering = inner_of(inside[k]), chosen[:, k]
+        ends, which = np.unique(graph.target[entering], return_inverse=True)
+        base = count + inner.num_states * np.arange(len(ends))
+        entries = np.repeat(graph.source[entering], len(inner.entering.label))
+        source += [(inner.edges.source + base[:, None]).ravel(), entries]
+        target += [inner.edges.ending(ends, base), inner.entering.ending(ends[which], base[which])]
+        for edges, copies in ((inner.edges, len(ends)), (inner.entering, len(which))):
+            label.append(np.tile(edges.label + num_sets, copies))
+        members.append(inner.members)
+        num_sets += len(inner.members)
+        count += inner.num_states * len(ends)
+    number, first = intern(pack(np.concatenate(members)))
+    more = np.zeros(count - graph.num_states, dtype=np.bool_)
+    return Graph(
+        count,
+        np.concatenate(source),
+        np.concatenate(target),
+        number[np.concatenate(label)],
+        pack(np.concatenate(members)[first]),
+        256 + num_letters,
+        np.arange(256 + num_letters),
+        np.concatenate([graph.initial, more]),
+        np.concatenate([graph.accepting, more]),
+    )
+
+
+def _members(graph: Graph) -> Mask:
+    """The bytes and blocks of each label, (L, 256 + blocks)."""
+    return unpack(graph.sets, graph.num_classes)[:, graph.token_class]
+
+
+def _letters(graph: Graph) -> Mask:
+    """The blocks of each label, (L, blocks)."""
+    return unpack(graph.sets, graph.num_classes)[:, graph.token_class[256:]]
+
+
+def _only_starts(graph: Graph) -> Mask:
+    """The initial states that no edge enters: a copy does not need them."""
+    entered = np.zeros(graph.num_states, dtype=np.bool_)
+    entered[graph.target] = True
+    return graph.initial & ~entered
+
+
+def _num_inner(block: Block) -> int:
+    return block.num_states - 1 - int(_only_starts(block.graph).sum())
+
+
+def _ways(
+    graph: Graph, inside: Sequence[Block], matters: Mask
+) -> dict[int, list[tuple[int, Block | None]]]:
+    """The ways on from states: the first bytes of each, and its block if it has one."""
+    members = _members(graph)
+    rows = np.packbits(members[:, :256], axis=1, bitorder="little")
+    masks = [int.from_bytes(row.tobytes(), "little") for row in rows]
+    blocks = [[inside[k] for k in np.flatnonzero(row).tolist()] for row in members[:, 256:]]
+    chosen = matters[graph.source]
+    labels: dict[int, list[int]] = {}
+    for state, label in zip(graph.source[chosen].tolist(), graph.label[chosen].tolist()):
+        labels.setdefault(state, []).append(label)
+    result: dict[int, list[tuple[int, Block | None]]] = {}
+    for state, own in labels.items():
+        plain = 0
+        for label in own:
+            plain |= masks[label]
+        known = {id(block): block for label in own for block in blocks[label]}
+        result[state] = [(plain, None), *((block.first, block) for block in known.values())]
+    return result

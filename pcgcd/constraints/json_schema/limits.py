@@ -1,0 +1,167 @@
+"""How far a schema is written out: as far as the automaton may be large, and no bound in silence.
+
+What has no end (values of which nothing is known, schemas that contain themselves) is written out
+to a depth. What is counted (characters, items, properties) is counted as far as the schema says, if
+that is possible within the limit of states. Otherwise the largest bounds are lowered first, and
+every one that is lowered is reported.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pcgcd.automata.expressions import Expression
+from pcgcd.automata.limits import STATE_LIMIT
+from pcgcd.basics.numbers import check_whole_number
+from pcgcd.constraints.json_schema.building import Builder, Style
+from pcgcd.constraints.json_schema.reading import Reader
+from pcgcd.errors import AutomatonTooLargeError, LoweredBoundWarning
+
+# An automaton of this size is moderate: values without end are nested deeper only below it.
+_MODERATE = 100_000
+# How many states there may be if free values are nested so many levels deeper.
+_DEEPER = {4: 8_000, 3: 8_000, 2: 20_000, 1: 20_000}
+# The states that a counted character needs, with and without escapes by number, and those that all
+# of them together may have with escapes.
+_PLAIN, _ESCAPED, _MOST_ESCAPED = 9, 21, 60_000
+_SOME_LENGTH = 16
+# How far is counted where nobody asks for more.
+_LONGEST, _MOST_ITEMS = 4096, 100_000
+
+
+class Limits(NamedTuple):
+    """What was asked for; None: as much as the limit of states allows."""
+
+    max_depth: int | None = None
+    free_depth: int | None = None
+    max_length: int | None = None
+    state_limit: int | None = None
+
+
+class _Rung(NamedTuple):
+    """What is tried if what was tried before needs too many states."""
+
+    max_depth: int
+    free_depth: int
+    part: float = 1.0  # of the longest strings
+    max_items: int = _MOST_ITEMS
+
+
+_LADDER = (
+    _Rung(6, 2),
+    _Rung(6, 1),
+    _Rung(6, 1, 0.9),
+    _Rung(6, 1, 1 / 2, 64),
+    _Rung(6, 1, 1 / 4, 24),
+    _Rung(4, 1, 1 / 4, 12),
+    _Rung(3, 0, 1 / 8, 8),
+    _Rung(2, 0, 1 / 16, 4),
+)
+
+
+def largest(
+    reader: Reader,
+    style: Style,
+    limits: Limits,
+    build: Callable[[Builder], Expression],
+    *,
+    deepen: bool = False,
+) -> Expression:
+    """What is built within the widest limits; what they lower is added to ``reader.dropped``.
+
+    With ``deepen``, free values are nested deeper still where that leaves few states.
+    """
+    for name, value in zip(limits._fields, limits, strict=True):
+        if value is not None:
+            most = None if name == "state_limit" else 100_000
+            check_whole_number(name, value, int(name == "state_limit"), most)
+    failure = AutomatonTooLargeError("the schema needs too many states")
+    for candidate in _styles(reader.document.lengths, style, limits):
+        builder = Builder(reader, candidate)
+        try:
+            built = build(builder)
+        except AutomatonTooLargeError as error:
+            failure = error
+            continue
+        # Each level of free values at most doubles the automaton.
+        levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
+        if levels and deepen and limits.free_depth is None and builder.has_free_values:
+            deeper = Builder(reader, replace(candidate, free_depth=candidate.free_depth + levels))
+            with suppress(AutomatonTooLargeError):
+                built = build(deeper)
+        _report(reader, builder, warn=limits.max_length is None)
+        return built
+    raise failure
+
+
+def _styles(lengths: list[int], style: Style, limits: Limits) -> Iterator[Style]:
+    """The limits to try, the widest first; such as would change nothing are left out."""
+    state_limit = limits.state_limit or STATE_LIMIT
+    longest = limits.max_length
+    if longest is None:
+        longest = _water_level(lengths, state_limit // _PLAIN)
+    counted = sum(min(length, longest) for length in lengths)
+    before: Any = None
+    for number, rung in enumerate(_LADDER):
+        max_length = longest
+        if limits.max_length is None:
+            max_length = max(_SOME_LENGTH, int(longest * rung.part))
+        candidate = replace(
+            style,
+            max_depth=rung.max_depth if limits.max_depth is None else limits.max_depth,
+            free_depth=rung.free_depth if limits.free_depth is None else limits.free_depth,
+            max_length=max_length,
+            max_items=rung.max_items,
+            escapes=number == 0 and _ESCAPED * counted <= min(_MOST_ESCAPED, state_limit),
+            max_states=min(state_limit, _MODERATE) if number == 0 else state_limit,
+        )
+        if candidate != before:
+            yield candidate
+        before = candidate
+
+
+def _water_level(lengths: list[int], most: int) -> int:
+    """The largest length with which all lengths, lowered to it, are at most ``most`` together.
+
+    >>> _water_level([10, 50, 500], 200), _water_level([10], 200) > 10
+    (140, True)
+    """
+    left, level = most, _LONGEST
+    for number, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - number)
+        if length > share:
+            return min(level, share)
+        left -= length
+    return level
+
+
+def _report(reader: Reader, builder: Builder, *, warn: bool) -> None:
+    """Add what was lowered to ``dropped``, and warn unless it was asked for."""
+    reader.dropped.update(builder.lowered)
+    lowered = list(builder.lowered)
+    if not warn:
+        lowered = [line for line in lowered if not line.startswith("maxLength")]
+    if not lowered:
+        return
+    limit = builder.style.max_states
+    shown = "; ".join(lowered[:3]) + (f"; and {len(lowered) - 3} more" if lowered[3:] else "")
+    warnings.warn(
+        f"bounds of the schema were lowered to keep its automaton small, so some texts that it "
+        f"allows are refused: {shown}; raise max_length= or state_limit= (now {limit:,}), or lower "
+        f"the bounds in the schema (the constraint's 'dropped' has all of them)",
+        LoweredBoundWarning,
+        stacklevel=_levels_outside(),
+    )
+
+
+def _levels_outside() -> int:
+    """How many calls up the first one is that is not made in this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("pcgcd."):
+        level, frame = level + 1, frame.f_back
+    return level

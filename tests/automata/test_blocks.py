@@ -1,0 +1,158 @@
+"""Blocks and members in order change what a construction costs, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcgcd.automata import compile_expression
+from pcgcd.automata import expressions as ex
+from pcgcd.automata.expressions.compilation import compile_block
+from pcgcd.errors import AutomatonTooLargeError
+
+TEXTS = ["".join(t) for n in range(6) for t in itertools.product("[]a,", repeat=n)]
+
+
+class Pair:
+    """An expression with blocks, and the same as a pattern of Python's ``re``."""
+
+    def __init__(self, expression: ex.Expression, pattern: str) -> None:
+        self.expression, self.pattern = expression, pattern
+
+    def __repr__(self) -> str:
+        return self.pattern
+
+
+def _bracketed(inner: Pair) -> Pair:
+    body = ex.concatenation(ex.literal("["), inner.expression, ex.literal("]"))
+    return Pair(compile_block(body), rf"\[(?:{inner.pattern})\]")
+
+
+def _repeated(inner: Pair, least: int, most: int | None) -> Pair:
+    count = f"{{{least},{'' if most is None else most}}}"
+    return Pair(ex.repeat(inner.expression, least, most), f"(?:{inner.pattern}){count}")
+
+
+def _joined(left: Pair, right: Pair, operator: str) -> Pair:
+    combine = {"": ex.concatenation, "|": ex.union}[operator]
+    pattern = f"(?:{left.pattern}){operator}(?:{right.pattern})"
+    return Pair(combine(left.expression, right.expression), pattern)
+
+
+LEAVES = st.sampled_from([Pair(ex.literal(t), re.escape(t)) for t in ("a", ",", "[]", "a,")])
+PAIRS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        inner.map(_bracketed),
+        st.builds(_repeated, inner, st.integers(0, 2), st.sampled_from([2, 3, None])),
+        st.builds(_joined, inner, inner, st.sampled_from(["", "|"])),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pair=PAIRS, deterministic=st.sampled_from(["auto", "auto", True, False]))
+def test_blocks_accept_what_re_accepts(pair: Pair, deterministic: bool) -> None:
+    fa = compile_expression(pair.expression, deterministic=deterministic)
+    pattern = re.compile(pair.pattern)
+    for text in TEXTS:
+        assert fa.accepts(text.encode()) == bool(pattern.fullmatch(text)), text
+
+
+@settings(max_examples=40, deadline=None)
+@given(pair=PAIRS, other=PAIRS)
+def test_blocks_are_written_out_in_intersections_and_complements(pair: Pair, other: Pair) -> None:
+    fa = compile_expression(pair.expression & ~other.expression)
+    for text in TEXTS[:400]:
+        found = re.fullmatch(pair.pattern, text) and not re.fullmatch(other.pattern, text)
+        assert fa.accepts(text.encode()) == bool(found), text
+
+
+def nested(depth: int, *, as_blocks: bool) -> ex.Expression:
+    """Lists of lists of "a" in two kinds of brackets: each level doubles the automaton."""
+    value = ex.literal("a")
+    for _ in range(depth):
+        items = ex.option(value + ex.star(ex.literal(",") + value))
+        options = [ex.literal(left) + items + ex.literal(right) for left, right in ("[]", "{}")]
+        value = ex.union(ex.literal("a"), *(map(compile_block, options) if as_blocks else options))
+    return value
+
+
+def test_an_automaton_made_of_blocks_is_the_minimal_one() -> None:
+    blocks = compile_expression(nested(5, as_blocks=True))
+    plain = compile_expression(nested(5, as_blocks=False), deterministic=True)
+    assert blocks.is_deterministic
+    assert blocks.num_states == plain.num_states
+    for name in ("source", "target", "label", "initial_mask", "accepting_mask"):
+        np.testing.assert_array_equal(getattr(blocks, name), getattr(plain, name))
+
+
+def test_a_block_is_as_large_as_its_automaton_and_is_made_without_it() -> None:
+    for depth in (1, 3, 6):
+        block = ex.literal("<") + nested(depth, as_blocks=True) + ex.literal(">")
+        assert compile_block(block).size == compile_expression(block).num_states
+    huge = compile_block(ex.literal("<") + nested(40, as_blocks=True) + ex.literal(">"))
+    assert huge.size > 2**40
+    with pytest.raises(AutomatonTooLargeError, match="over the limit"):
+        compile_expression(huge)
+
+
+def test_blocks_that_begin_alike_are_opened_only_where_they_meet() -> None:
+    deep = nested(12, as_blocks=True)
+    one = compile_block(ex.literal("[") + deep + ex.literal("]x"))
+    two = compile_block(ex.literal("[") + deep + ex.literal("]y"))
+    both = compile_expression(one | two)
+    # The two differ after the last bracket only: one copy of what is inside.
+    assert both.is_deterministic
+    assert both.num_states == one.size
+    assert both.accepts(b"[[a,{a}]]y")
+    assert not both.accepts(b"[[a,{a}]]")
+
+
+def test_what_begins_its_own_texts_is_embedded() -> None:
+    number = ex.repeat(ex.byte_set(b"0123456789"), 1, 300)
+    block = compile_block(number)
+    assert isinstance(block, ex.Embedded)
+    assert compile_block(ex.literal("a") + (ex.literal("b") & ex.literal("c"))) == ex.NOTHING
+
+
+MEMBERS = st.lists(st.tuples(st.sampled_from("ab["), st.booleans()), max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(members=MEMBERS, tail=st.sampled_from(["", "]", "a"]), separator=st.sampled_from([",", ""]))
+def test_members_come_in_order(members: list[tuple[str, bool]], tail: str, separator: str) -> None:
+    expression = ex.in_order(
+        [ex.Member(ex.literal(text), required) for text, required in members],
+        ex.literal(separator),
+        ex.literal(tail) if tail else ex.NOTHING,
+    )
+    expected = set()
+    for chosen in itertools.product(
+        *([[True] if needed else [True, False]][0] for _, needed in members)
+    ):
+        kept = [text for (text, _), is_there in zip(members, chosen, strict=True) if is_there]
+        for more in range(4 if tail else 1):
+            expected.add(separator.join([*kept, *([tail] * more)]))
+    fa = compile_expression(expression)
+    longest = 5
+    for text in ("".join(t) for n in range(longest) for t in itertools.product("ab[],", repeat=n)):
+        if text.count(tail) <= 3 or not tail:
+            assert fa.accepts(text.encode()) == (text in expected), text
+
+
+def test_many_optional_members_are_placed_once() -> None:
+    members = [ex.Member(ex.literal(f'"k{i:03}":1'), required=False) for i in range(300)]
+    expression = ex.in_order(members, ex.literal(","))
+    fa = compile_expression(expression)
+    assert fa.accepts(b"")
+    assert fa.accepts(b'"k000":1,"k299":1')
+    assert fa.accepts(b'"k150":1')
+    assert not fa.accepts(b'"k001":1,"k000":1')
+    assert not fa.accepts(b'"k001":1,')
