@@ -15,6 +15,7 @@ __all__ = [
     "EmptyLanguageError",
     "ImpossibleEvidenceError",
     "InvalidParameterError",
+    "LoweredBoundWarning",
     "MissingDependencyError",
     "PcgcdError",
     "StructuralPropertyError",

@@ -93,8 +93,8 @@ def largest(
         if levels and deepen and limits.free_depth is None and builder.has_free_values:
             deeper = Builder(reader, replace(candidate, free_depth=candidate.free_depth + levels))
             with suppress(AutomatonTooLargeError):
-                built = build(deeper)
-        _report(reader, builder, warn=limits.max_length is None)
+                built, builder = build(deeper), deeper
+        _report(reader, builder, limits)
         return built
     raise failure
 
@@ -140,15 +140,15 @@ def _water_level(lengths: list[int], most: int) -> int:
     return level
 
 
-def _report(reader: Reader, builder: Builder, *, warn: bool) -> None:
+def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
     """Add what was lowered to ``dropped``, and warn unless it was asked for."""
     reader.dropped.update(builder.lowered)
     lowered = list(builder.lowered)
-    if not warn:
+    if limits.max_length is not None:
         lowered = [line for line in lowered if not line.startswith("maxLength")]
     if not lowered:
         return
-    limit = builder.style.max_states
+    limit = limits.state_limit or STATE_LIMIT
     shown = "; ".join(lowered[:3]) + (f"; and {len(lowered) - 3} more" if lowered[3:] else "")
     warnings.warn(
         f"bounds of the schema were lowered to keep its automaton small, so some texts that it "
@@ -162,6 +162,6 @@ def _report(reader: Reader, builder: Builder, *, warn: bool) -> None:
 def _levels_outside() -> int:
     """How many calls up the first one is that is not made in this package."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("pcgcd."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pcgcd."):
         level, frame = level + 1, frame.f_back
     return level
