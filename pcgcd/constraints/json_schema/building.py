@@ -147,7 +147,8 @@ class Builder:
 
     def lower(self, keyword: str, bound: int, used: int) -> None:
         """Note that a bound at the current place is lowered."""
-        self.lowered[f"{keyword} at {self._place} lowered from {bound:,} to {used:,}"] = None
+        place = f"{self._place}/{keyword}"
+        self.lowered[f"{keyword} at {place} lowered from {bound:,} to {used:,}"] = None
 
     def settled(self, expression: Expression) -> Expression:
         """A large expression as one letter of those that it is part of."""

@@ -143,7 +143,7 @@ def _water_level(lengths: list[int], most: int) -> int:
 def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
     """Add what was lowered to ``dropped``, and warn unless it was asked for."""
     reader.dropped.update(builder.lowered)
-    lowered = list(builder.lowered)
+    lowered = [line for line in builder.lowered if "lowered from" in line]
     if limits.max_length is not None:
         lowered = [line for line in lowered if not line.startswith("maxLength")]
     if not lowered:
