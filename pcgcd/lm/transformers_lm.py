@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -23,6 +24,8 @@ from pcgcd.lm.base import (
     check_not_empty,
 )
 from pcgcd.lm.chats import Messages, Tools, placed_tools
+from pcgcd.lm.growing_cache import with_room
+from pcgcd.lm.packed_linear import PackedLinears
 
 _PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 
@@ -108,6 +111,10 @@ class TransformersLM(LanguageModel):
             model = load(stored, dtype=dtype, **options)
         return cls(model, tokenizer, device=device)
 
+    @cached_property
+    def _packed(self) -> PackedLinears:
+        return PackedLinears(self.model)
+
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
@@ -168,7 +175,7 @@ class TransformersLM(LanguageModel):
             inputs["attention_mask"] = (place >= 0).long()
             if "position_ids" in self._accepts:
                 inputs["position_ids"] = place[:, past:].clamp(min=0)
-        with torch.inference_mode():
+        with torch.inference_mode(), self._packed:
             output = self.model(**inputs)
             values = torch.log_softmax(output.logits[:, -1].float(), dim=-1)
         if values.shape[-1] != self._width:
@@ -176,7 +183,7 @@ class TransformersLM(LanguageModel):
                 f"the model's logits are {values.shape[-1]} wide, but the vocabulary says "
                 f"{self._width}; make it with logits_size={values.shape[-1]}"
             )
-        return values, getattr(output, "past_key_values", None)
+        return values, with_room(getattr(output, "past_key_values", None))
 
     @property
     def _is_recurrent(self) -> bool:
