@@ -1,26 +1,49 @@
-"""Python code inside Markdown files: how tests find it and run it."""
+"""Python code inside Markdown files: how tests find it, run it and check the output that is shown.
+
+A block that opens with ``text`` and follows a block of code is what that code prints, with ``...``
+for what differs from machine to machine.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from contextlib import redirect_stdout
+from doctest import ELLIPSIS, OutputChecker
+from io import StringIO
+from typing import Any, NamedTuple
 
 import pytest
 
 from pcgcd.lm.default import packaged_file
 
-__all__ = ["python_blocks", "run_block"]
+__all__ = ["Block", "python_blocks", "run_block"]
 
-_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def python_blocks(text: str) -> list[str]:
-    """The code of the blocks that open with nothing but "python". Those with a title do not run."""
-    return _BLOCK.findall(text)
+_BLOCK = re.compile(
+    r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+)
 
 
-def run_block(code: str, name: str, names: dict[str, Any]) -> None:
-    """Run a block with some names, and skip the test where it needs a model that is not there."""
-    if "default_model" in code and packaged_file() is None:
+class Block(NamedTuple):
+    """Code, and the output that the page shows below it, if it does."""
+
+    code: str
+    output: str
+
+
+def python_blocks(text: str) -> list[Block]:
+    """The blocks that open with nothing but "python". Those with a title do not run."""
+    return [Block(*found) for found in _BLOCK.findall(text)]
+
+
+def run_block(block: Block, name: str, names: dict[str, Any]) -> None:
+    """Run a block with some names, and compare what it prints with what is shown.
+
+    The test is skipped where the block needs a model that is not there.
+    """
+    if "default_model" in block.code and packaged_file() is None:
         pytest.skip("the default model is not installed")
-    exec(compile(code, name, "exec", dont_inherit=True), names)
+    with redirect_stdout(StringIO()) as printed:
+        exec(compile(block.code, name, "exec", dont_inherit=True), names)
+    got = printed.getvalue()
+    if block.output and not OutputChecker().check_output(block.output, got, ELLIPSIS):
+        pytest.fail(f"{name} shows\n{block.output}\nbut prints\n{got}", pytrace=False)

@@ -1,4 +1,4 @@
-"""The README's code runs as it is printed."""
+"""The README's code runs as it is printed, and prints what is shown."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ def test_the_readme_opens_with_the_two_commands() -> None:
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_code_of_the_readme_runs(number: int) -> None:
     run_block(BLOCKS[number], f"README block {number}", {})
+
+
+def test_an_output_that_differs_from_the_one_shown_fails() -> None:
+    [block] = python_blocks("```python\nprint(1, 'second')\n```\n\n```text\n1 ...\n```\n")
+    run_block(block, "right", {})
+    with pytest.raises(pytest.fail.Exception, match="but prints"):
+        run_block(block._replace(output="2 ...\n"), "wrong", {})

@@ -36,7 +36,7 @@ def _examples() -> list[Example]:
         shown = re.findall(r"^```text\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
         if name != "PcgcdError":
             pairs = zip(python_blocks(section), shown, strict=True)
-            found += [Example(name, code, " ".join(message.split())) for code, message in pairs]
+            found += [Example(name, block.code, " ".join(text.split())) for block, text in pairs]
     return found
 
 
@@ -81,6 +81,6 @@ def test_each_example_raises_the_message_that_is_shown(
 
 def test_every_class_but_the_root_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert {example.name for example in EXAMPLES} == set(CATALOGUE) - {"PcgcdError"}
-    [code] = python_blocks(CATALOGUE["PcgcdError"])
-    exec(code, {})
+    [block] = python_blocks(CATALOGUE["PcgcdError"])
+    exec(block.code, {})
     assert "is broken" in capsys.readouterr().out

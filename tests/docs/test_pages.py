@@ -1,4 +1,4 @@
-"""The code of the documentation runs as it is printed, page by page."""
+"""The code of the documentation runs as it is printed, page by page, and prints what is shown."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_code_of_the_page_runs_in_order(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pcgcd.lm, "default_model", _load_once)
     names: dict[str, Any] = {}
-    for number, code in enumerate(python_blocks((DOCS / page).read_text(encoding="utf-8"))):
-        run_block(code, f"{page}, block {number}", names)
+    for number, block in enumerate(python_blocks((DOCS / page).read_text(encoding="utf-8"))):
+        run_block(block, f"{page}, block {number}", names)

@@ -9,7 +9,9 @@ from tests.blocks import python_blocks
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "pictures.md").read_text(encoding="utf-8")
-SAVED = [name for block in python_blocks(PAGE) for name in re.findall(r'"(\w+\.svg)"\)', block)]
+SAVED = [
+    name for block in python_blocks(PAGE) for name in re.findall(r'"(\w+\.svg)"\)', block.code)
+]
 
 
 def test_every_picture_of_the_page_is_saved_by_a_block_before_it() -> None:
