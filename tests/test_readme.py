@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.blocks import python_blocks, run_block
 
 README = Path(__file__).parent.parent / "README.md"
-BLOCKS = python_blocks(README.read_text(encoding="utf-8"))
+TEXT = README.read_text(encoding="utf-8")
 
 
 def test_the_readme_opens_with_the_two_commands() -> None:
-    head = README.read_text(encoding="utf-8")[:300]
+    head = TEXT[:300]
     assert "make demo" in head
     assert "make test" in head
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_code_of_the_readme_runs(number: int) -> None:
-    run_block(BLOCKS[number], f"README block {number}", {})
+def test_code_of_the_readme_runs_in_order() -> None:
+    names: dict[str, Any] = {}
+    for number, block in enumerate(python_blocks(TEXT)):
+        run_block(block, f"README block {number}", names)
 
 
 def test_an_output_that_differs_from_the_one_shown_fails() -> None:

@@ -129,7 +129,9 @@ def function_tool(function: Callable[..., Any]) -> FunctionTool:
         if isinstance(function, type):
             return arguments
         # Only those that were given: defaults are the function's own.
-        return {name: getattr(arguments, name) for name in arguments.model_fields_set}
+        given = arguments.model_fields_set  # a set, whose order would differ from run to run
+        names = (name for name in type(arguments).model_fields if name in given)
+        return {name: getattr(arguments, name) for name in names}
 
     return FunctionTool({"type": "function", "function": tool}, read)
 
