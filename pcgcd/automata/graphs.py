@@ -45,9 +45,9 @@ def unpack(sets: Bits, num_classes: int) -> Mask:
 def too_large(what: str, limit: int, needed: str = "") -> AutomatonTooLargeError:
     """The error of a construction that passed its limit."""
     return AutomatonTooLargeError(
-        f"{what} needs {needed or 'more'} states, over the limit of {limit:,}; raise it with "
-        f"state_limit=..., or make the automaton smaller: shorter bounds on repeats, fewer members "
-        f"in any order, an automaton that need not be deterministic"
+        f"{what} needs {needed or 'more'} states, over the limit of {limit:,}; make it smaller "
+        f"(shorter bounds on repeats, fewer members in any order, no need to be deterministic), or "
+        f"give a larger state_limit to a function that takes one"
     )
 
 

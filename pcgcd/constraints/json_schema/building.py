@@ -42,7 +42,7 @@ from pcgcd.errors import AutomatonTooLargeError, UnsupportedConstraintError
 _SMALL = 200
 # How much larger than an automaton the expression may be that it is made of.
 _EASY = 4
-_MAX_LEVELS = 40
+_MAX_LEVELS = 60
 _MAX_FORMULAS = 20_000
 
 

@@ -8,6 +8,7 @@ spellings of its members. Strings of Python differ in their quotes and in the lo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -69,6 +70,22 @@ def spell_set(ranges: Ranges, notation: Notation = JSON) -> Expression:
 def spell_text(text: str, notation: Notation = JSON) -> Expression:
     """The characters of a text, without the quotes around it."""
     return concatenation(*(spell_set(((ord(c), ord(c)),), notation) for c in text))
+
+
+def spelled(text: str, notation: Notation = JSON, *, ascii_only: bool = False) -> str:
+    """A text in quotes, with as few escapes as can be, or without anything beyond ASCII."""
+    if notation.is_json:
+        return json.dumps(text, ensure_ascii=ascii_only)
+    short = notation.short
+
+    def one(code: int) -> str:
+        if code in short:
+            return "\\" + short[code]
+        if 0x20 <= code < 0x80 or (code >= 0x80 and not ascii_only):
+            return chr(code)
+        return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+    return notation.quote + "".join(one(ord(character)) for character in text) + notation.quote
 
 
 def numerals(

@@ -10,6 +10,12 @@ from urllib.parse import unquote, urldefrag, urljoin
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 _DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples", "example"})
+# Their members are named by the user, and are schemas.
+_NAMED = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+# Up to this draft, what stands beside "$ref" says nothing.
+_LAST_LONE_REFERENCE = 7
 _MAX_NESTING = 200
 _MAX_VALUES = 300_000
 _MAX_BITS = 4096
@@ -52,33 +58,34 @@ def unsupported(where: str, why: str) -> UnsupportedConstraintError:
 
 
 class Document:
-    """A whole schema and the names inside it."""
+    """A whole schema and the names inside it.
 
-    def __init__(self, root: Any) -> None:
+    Args:
+        root: The schema.
+        of_python: Whether it describes types of Python, whose times need no offset.
+    """
+
+    def __init__(self, root: Any, *, of_python: bool = False) -> None:
         if not isinstance(root, dict | bool):
             raise InvalidParameterError(
                 f"a JSON schema is an object or a boolean, but {type(root).__name__} was given"
             )
         _check_plain(root)
+        self.of_python = of_python
+        self.draft = _draft(root)
         self._places: dict[str, Place] = {}
         self._resources: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
         self._dynamic: dict[str, int] = {}
+        self._recursive = 0
         self.uses_unevaluated = False
         self.lengths: list[int] = []
-        self.root = self._place("#", root, _base(root, ""))
+        self.root = self._place("#", root, self._base(root, ""))
         self._resources[self.root.base] = "#"
+        if isinstance(root, dict) and isinstance(root.get("$id"), str):
+            self._resources.setdefault(urldefrag(root["$id"]).url, "#")
         self._resources.setdefault("", "#")
         self._index()
-
-    @property
-    def draft(self) -> int:
-        """The draft that the schema names: 4, 6, 7, 2019, or 2020 if it names none."""
-        named = self.root.schema.get("$schema") if isinstance(self.root.schema, dict) else None
-        for draft in (3, 4, 6, 7):
-            if isinstance(named, str) and f"draft-0{draft}" in named:
-                return draft
-        return 2019 if isinstance(named, str) and "2019-09" in named else 2020
 
     def child(self, place: Place, *tokens: str | int) -> Place:
         """The place of a sub-schema."""
@@ -94,7 +101,7 @@ class Document:
                 f"the schema is broken at {pointer}: a schema must be an object or a boolean, but "
                 f"it is {_shown(schema)}"
             )
-        return self._place(pointer, schema, _base(schema, place.base))
+        return self._place(pointer, schema, self._base(schema, place.base))
 
     def resolve(self, place: Place, keyword: str) -> Place:
         """What a reference at a place refers to."""
@@ -103,6 +110,8 @@ class Document:
             raise place.invalid(keyword, "a string")
         if keyword == "$dynamicRef" and self._dynamic.get(reference.rpartition("#")[2], 0) > 1:
             raise place.unsupported(keyword, "several anchors have its name")
+        if keyword == "$recursiveRef" and self._recursive > 1:
+            raise place.unsupported(keyword, "several schemas have a '$recursiveAnchor'")
         address, fragment = urldefrag(_join(place.base, reference))
         start = self._resources.get(address, self._resources.get(address.rstrip("#")))
         if start is None:
@@ -132,25 +141,41 @@ class Document:
         value, base = self.root.schema, self.root.base
         for token in pointer.split("/")[1:]:
             value = _step(value, token.replace("~1", "/").replace("~0", "~"))
-            base = _base(value, base)
+            base = self._base(value, base)
         return self._place(pointer, value, base) if isinstance(value, dict | bool) else None
+
+    def _base(self, schema: Any, base: str) -> str:
+        """The address that references inside are relative to."""
+        if isinstance(schema, dict) and not self.is_lone_reference(schema):
+            for keyword in ("$id", "id"):
+                name = schema.get(keyword)
+                if isinstance(name, str) and not name.startswith("#"):
+                    return urldefrag(_join(base, name)).url
+        return base
+
+    def is_lone_reference(self, schema: dict[str, Any]) -> bool:
+        """Whether a reference is all that counts: up to draft 7, its neighbours say nothing."""
+        return self.draft <= _LAST_LONE_REFERENCE and isinstance(schema.get("$ref"), str)
 
     def _index(self) -> None:
         """Find all names, without recursion."""
-        stack: list[tuple[Any, str, str]] = [(self.root.schema, "#", self.root.base)]
+        stack: list[tuple[Any, str, str, bool]] = [(self.root.schema, "#", self.root.base, True)]
         while stack:
-            value, pointer, base = stack.pop()
+            value, pointer, base, is_schema = stack.pop()
             items: Any = enumerate(value) if isinstance(value, list) else ()
             if isinstance(value, dict):
-                base = self._name(value, pointer, base)
+                base = self._name(value, pointer, base) if is_schema else base
                 items = value.items()
             for token, item in items:
-                schemas = isinstance(item, list) and token not in _DATA_KEYWORDS
-                if schemas or isinstance(item, dict):
-                    stack.append((item, f"{pointer}/{_escape(str(token))}", base))
+                if isinstance(item, list | dict) and not (is_schema and token in _DATA_KEYWORDS):
+                    inside = not (is_schema and token in _NAMED and isinstance(item, dict))
+                    stack.append((item, f"{pointer}/{_escape(str(token))}", base, inside))
 
     def _name(self, schema: dict[str, Any], pointer: str, base: str) -> str:
-        inner = _base(schema, base)
+        if self.is_lone_reference(schema):
+            return base
+        inner = self._base(schema, base)
+        self._recursive += schema.get("$recursiveAnchor") is True
         if inner != base or pointer == "#":
             self._resources.setdefault(inner, pointer)
         for keyword in ("$id", "id"):
@@ -177,13 +202,13 @@ def _shown(value: Any) -> str:
         return f"a large {type(value).__name__}"
 
 
-def _base(schema: Any, base: str) -> str:
-    if isinstance(schema, dict):
-        for keyword in ("$id", "id"):
-            name = schema.get(keyword)
-            if isinstance(name, str) and not name.startswith("#"):
-                return urldefrag(_join(base, name)).url
-    return base
+def _draft(root: Any) -> int:
+    """The draft that a schema names: 3, 4, 6, 7, 2019, or 2020 if it names none."""
+    named = root.get("$schema") if isinstance(root, dict) else None
+    for draft in (3, 4, 6, 7):
+        if isinstance(named, str) and f"draft-0{draft}" in named:
+            return draft
+    return 2019 if isinstance(named, str) and "2019-09" in named else 2020
 
 
 def _join(base: str, reference: str) -> str:

@@ -2,8 +2,10 @@ r"""The string formats that are enforced, as patterns.
 
 Each is at most what the specification and the ``jsonschema`` package both accept: leap seconds and
 the year 0000 are left out, hosts have at most seven labels (of at most 63 and then 30 characters,
-so that the whole stays under 253), and a ``regex`` is one of a plain sub-language. The formats of
-:data:`EXACT` are the whole format, so they can be negated too. Unknown formats are annotations.
+so that the whole stays under 253; in an ``idn-hostname``, of letters of a few scripts), and a
+``regex`` is one of a plain sub-language. The formats of :data:`EXACT` are the whole format, so they
+can be negated too. Unknown formats are annotations. :data:`PYTHON_FORMATS` are those of schemas
+made from types of Python.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ _DATE = (
     rf"|(?:0[13578]|1[02])-31)|{_LEAP}-02-29)"
 )
 _OFFSET = r"(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-_TIME = rf"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?{_OFFSET}"
+_LOCAL_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
+_TIME = rf"{_LOCAL_TIME}{_OFFSET}"
 
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
@@ -47,6 +50,14 @@ def _label(most: int) -> str:
 
 
 _HOST = rf"{_label(63)}(?:\.{_label(30)}){{0,6}}"
+
+# Letters of IDNA 2008 that are allowed anywhere in a label and are written from left to right:
+# Latin, Greek, Cyrillic, kana, CJK, Hangul. Ten of them need at most 59 characters in punycode.
+_IDN = (
+    r"a-z0-9\xdf-\xf6\xf8-\xff\u03ac-\u03ce\u0430-\u045f\u3041-\u3096\u30a1-\u30fa"
+    r"\u4e00-\u9fff\uac00-\ud7a3"
+)
+_IDN_LABEL = rf"(?:[a-z0-9]{{1,30}}|[{_IDN}]{{1,10}}|[{_IDN}]{{1,2}}-[{_IDN}]{{1,7}})"
 
 _UCS = r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
 _PERCENT = r"%[0-9A-Fa-f]{2}"
@@ -103,7 +114,7 @@ FORMATS: dict[str, str] = {
     "email": rf"^(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@{_MAIL_HOST}$",
     "idn-email": rf"^{_WIDE_ATOM}(?:\.{_WIDE_ATOM})*@{_WIDE_LABEL}(?:\.{_WIDE_LABEL})*$",
     "hostname": rf"^{_HOST}$",
-    "idn-hostname": r"^[a-z0-9]{1,30}(?:\.[a-z0-9]{1,30}){0,6}$",
+    "idn-hostname": rf"^{_IDN_LABEL}(?:\.{_IDN_LABEL}){{0,6}}$",
     "ipv4": rf"^{_IPV4}$",
     "ipv6": rf"^{_IPV6}$",
     "uri": _uri("", reference=False),
@@ -115,6 +126,17 @@ FORMATS: dict[str, str] = {
     "json-pointer": rf"^{_POINTER}$",
     "relative-json-pointer": rf"^(?:0|[1-9][0-9]*)(?:#|{_POINTER})$",
     "regex": rf"^{_REGEX}$",
+}
+
+# What types of Python write and read: times without an offset too, at most six decimals, durations
+# with a sign and parts of a second.
+_MICRO = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_PART = r"[0-9]{1,5}"
+_PARTS = rf"(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}(?:\.[0-9]{{1,6}})?S)?"
+PYTHON_FORMATS = {
+    "time": rf"^{_MICRO}{_OFFSET}?$",
+    "date-time": rf"^(?!0000){_DATE}T{_MICRO}{_OFFSET}?$",
+    "duration": rf"^-?P(?:{_PART}D(?:T(?=.){_PARTS})?|T(?=.){_PARTS})$",
 }
 
 EXACT = frozenset({"date", "time", "date-time", "ipv4", "ipv6", "uuid"})

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from pcgcd.constraints.json_schema.document import Document, Place
-from pcgcd.constraints.json_schema.formats import EXACT, FORMATS
+from pcgcd.constraints.json_schema.formats import EXACT, FORMATS, PYTHON_FORMATS
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, holds, negation
 from pcgcd.constraints.json_schema.numbers import multiples
 from pcgcd.constraints.json_schema.patterns import not_found, searched
@@ -56,7 +56,7 @@ def own_options(document: Document, place: Place, keyword: str, positive: bool) 
         _check_pattern(place, keyword, pattern, positive)
         return [StringSpec(patterns=((pattern, positive),))]
     if keyword == "format":
-        return _format(place, positive)
+        return _format(document, place, positive)
     if keyword == "multipleOf":
         return _multiple(place, positive)
     if keyword in _BOUNDS:
@@ -113,8 +113,10 @@ def _check_pattern(place: Place, keyword: str, pattern: str, positive: bool = Tr
         raise UnsupportedConstraintError(f"{keyword!r} at {place.at(keyword)}: {error}") from error
 
 
-def _format(place: Place, positive: bool) -> Options:
+def _format(document: Document, place: Place, positive: bool) -> Options:
     name = _text(place, "format")
+    if document.of_python and name in PYTHON_FORMATS:
+        return [StringSpec(patterns=((PYTHON_FORMATS[name], positive),))]
     if name not in FORMATS:
         return _trivial(StringSpec, positive)
     if not positive and name not in EXACT:

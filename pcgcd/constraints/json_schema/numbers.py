@@ -26,6 +26,7 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
+from pcgcd.automata.expressions.word_lists import word_list
 from pcgcd.constraints.json_schema.characters import numerals
 from pcgcd.constraints.json_schema.specs import Bound, NumberSpec
 from pcgcd.errors import UnsupportedConstraintError
@@ -56,7 +57,7 @@ def number_expression(spec: NumberSpec, whole_floats: bool = True) -> Expression
     """All numbers of a specification; up to draft 4, 1.0 is not a whole number."""
     floats = whole_floats or not spec.integer
     if spec.values is not None:
-        return union(*(_spelled(value, floats) for value in spec.values))
+        return word_list(text for value in spec.values for text in _spelled(value, floats))
     parts = []
     if spec.integer:
         parts.append(_integers_of(spec, floats))
@@ -70,13 +71,13 @@ def number_expression(spec: NumberSpec, whole_floats: bool = True) -> Expression
     return intersection(*parts) if parts else ANY_NUMBER
 
 
-def _spelled(value: float, floats: bool) -> Expression:
+def _spelled(value: float, floats: bool) -> list[bytes]:
     texts = {json.dumps(value)}
     if value == int(value) and abs(value) <= 2**53:
         texts |= {str(int(value)), f"{int(value)}.0"}
-    if not floats:
-        texts = {text for text in texts if "." not in text and "e" not in text}
-    return union(*map(literal, sorted(texts)))
+    if value == 0:
+        texts |= {"-0", "-0.0"}
+    return [text.encode() for text in texts if floats or ("." not in text and "e" not in text)]
 
 
 # -- whole numbers ------------------------------------------------------------------------------
@@ -111,6 +112,8 @@ def integers(low: int | None, high: int | None) -> Expression:
     if low is not None and high is not None and low > high:
         return NOTHING
     positive = _naturals(max(low or 0, 0), high) if high is None or high >= 0 else NOTHING
+    if (low is None or low <= 0) and (high is None or high >= 0):
+        positive |= literal("-0")
     if low is not None and low >= 0:
         return positive
     top = None if low is None else -low

@@ -22,6 +22,7 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
+from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.constraints.json_schema.counting import MOST_TOLD_APART, Bounds, counted
 from pcgcd.constraints.json_schema.document import unsupported
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, among, both
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pcgcd.constraints.json_schema.building import Builder
 
 _MAX_PATTERNS = 6
-_MAX_ANY_ORDER = 10
+_FEW_IN_ANY_ORDER = 8
 _MAX_CHOICES = 256
 
 
@@ -222,11 +223,18 @@ def _counted(
 def _any_order(
     comma: Expression, named: list[tuple[Expression, bool]], free: Expression, bounded: bool
 ) -> Expression:
-    """Properties in any order: each name at most once, and required ones once."""
-    if len(named) > _MAX_ANY_ORDER:
+    """Properties in any order: each name at most once, and required ones once.
+
+    Which of n names were seen is remembered along each of them: 2 ** (n - 1) copies.
+    """
+    size = sum(entry.size for entry, _ in named) + free.size
+    if len(named) > _FEW_IN_ANY_ORDER and size << len(named) - 1 > STATE_LIMIT:
+        each = size / len(named)
+        fitting = next(n for n in range(len(named), 0, -1) if n * each * 2 ** (n - 1) < STATE_LIMIT)
         raise UnsupportedConstraintError(
-            f"an object with {len(named)} named properties has too many orders; at most "
-            f"{_MAX_ANY_ORDER} can be in any order, use order='schema'"
+            f"{len(named)} named properties in any order need about {size << len(named) - 1:,} "
+            f"states, and there may be {STATE_LIMIT:,}, which is enough for {fitting} of their "
+            f"size; use order='schema', or put some of them into an object of their own"
         )
     if bounded:
         members = [Member(entry, required) for entry, required in named]

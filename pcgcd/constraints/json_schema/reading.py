@@ -48,8 +48,6 @@ from pcgcd.errors import PcgcdError, UnsupportedConstraintError
 
 _MAX_DEPTH = 60
 _MAX_OPTIONS = 1_000
-# Up to this draft, what stands beside "$ref" says nothing.
-_LAST_LONE_REFERENCE = 7
 _TYPES = (*KINDS, "integer")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _DEPENDENT = ("dependentSchemas", "dependencies")
@@ -222,7 +220,7 @@ class Reader:
             return [TOP[kind]] if schema == positive else []
         result: Options = [TOP[kind]] if positive else []
         keywords = ("type", "const", "enum", *OWN_KEYWORDS.get(kind, ()), *_IN_PLACE)
-        if self.document.draft <= _LAST_LONE_REFERENCE and isinstance(schema.get("$ref"), str):
+        if self.document.is_lone_reference(schema):
             keywords = ("$ref",)
         for keyword in keywords:
             if keyword not in schema:

@@ -91,7 +91,7 @@ def json_schema(
     """
     check_one_of("order", order, "schema", "any")
     typed = type_schema(schema) if is_type(schema) else None
-    document = Document(parsed(schema) if typed is None else typed.schema)
+    document = Document(parsed(schema)) if typed is None else Document(typed.schema, of_python=True)
     reader = Reader(document, strict)
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
     limits = Limits(max_depth, free_depth, max_length, state_limit)

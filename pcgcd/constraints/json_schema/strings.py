@@ -14,6 +14,7 @@ from pcgcd.automata.expressions import (
     union,
 )
 from pcgcd.automata.expressions.utf8 import character_set
+from pcgcd.automata.expressions.word_lists import word_list
 from pcgcd.constraints.json_schema.characters import (
     ALL_CHARACTERS,
     JSON,
@@ -21,6 +22,7 @@ from pcgcd.constraints.json_schema.characters import (
     hexadecimal,
     spell_set,
     spell_text,
+    spelled,
 )
 from pcgcd.constraints.json_schema.patterns import not_found, searched
 from pcgcd.constraints.json_schema.specs import StringSpec
@@ -29,6 +31,8 @@ from pcgcd.errors import UnsupportedConstraintError
 _MAX_LEAST = 5_000
 # Up to this length, characters may be spelled in all ways even if states are scarce.
 _SHORT = 32
+# Up to so many given strings may be spelled in all ways.
+_FEW_VALUES = 64
 
 
 @cache
@@ -81,8 +85,21 @@ def string_expression(
     if ``escapes`` says so.
     """
     if spec.values is not None:
-        return union(*(string_literal(text, notations) for text in spec.values))
+        return _listed(spec.values, notations)
     return union(*(_quoted(_body(spec, max_length, escapes, n), n) for n in notations))
+
+
+@lru_cache(maxsize=64)
+def _listed(values: tuple[str, ...], notations: tuple[Notation, ...]) -> Expression:
+    """Given strings; where they are many, each with as few escapes as can be, or in ASCII."""
+    if len(values) <= _FEW_VALUES:
+        return union(*(string_literal(text, notations) for text in values))
+    return word_list(
+        spelled(text, notation, ascii_only=ascii_only).encode()
+        for text in values
+        for notation in notations
+        for ascii_only in ((False,) if text.isascii() else (False, True))
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -93,10 +93,12 @@ def function_call(
     limits = Limits(max_depth, free_depth, max_length, state_limit)
     layout = make_layout(whitespace)
     if style == "json":
-        document = Document(_as_schema(described, name_key, arguments_key))
+        document = Document(
+            _as_schema(described, name_key, arguments_key), of_python=len(readers) == len(described)
+        )
         base = Style(layout, whole_floats=False)
     else:
-        document = Document({"$defs": described})
+        document = Document({"$defs": described}, of_python=len(readers) == len(described))
         base = Style(
             layout, whole_floats=False, notations=PYTHON, constants=("None", "True", "False")
         )
