@@ -221,11 +221,12 @@ def _items(document: Document, place: Place, keyword: str, positive: bool) -> Op
 
 
 def _size(place: Place, keyword: str, positive: bool) -> Options:
-    number, at = _count(place, keyword), place.named(keyword)
+    number = _count(place, keyword)
     if (keyword == "minProperties") == positive:
-        return [ObjectSpec(least=number if positive else number + 1, least_at=at)]
+        least = number if positive else number + 1
+        return [ObjectSpec(least=least, least_at=place.named(keyword))]
     most = number if positive else number - 1
-    return [ObjectSpec(most=most, most_at=at)] if most >= 0 else []
+    return [ObjectSpec(most=most)] if most >= 0 else []
 
 
 def absent(name: str) -> ObjectSpec:

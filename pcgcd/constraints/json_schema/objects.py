@@ -155,7 +155,7 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     if parts.witnesses and last == NOTHING:
         return NOTHING
     if builder.style.order == "any":
-        body = _any_order(layout.comma, named, free, bounded=free == last == NOTHING)
+        body = _any_order(builder, named, free, bounded=free == last == NOTHING)
     else:
         body = in_order(named, layout.comma, free)
     if parts.witnesses:
@@ -221,20 +221,21 @@ def _counted(
 
 
 def _any_order(
-    comma: Expression, named: list[tuple[Expression, bool]], free: Expression, bounded: bool
+    builder: Builder, named: list[tuple[Expression, bool]], free: Expression, bounded: bool
 ) -> Expression:
     """Properties in any order: each name at most once, and required ones once.
 
     Which of n names were seen is remembered along each of them: 2 ** (n - 1) copies.
     """
+    comma, limit = builder.style.layout.comma, max(STATE_LIMIT, builder.style.max_states)
     size = sum(entry.size for entry, _ in named) + free.size
-    if len(named) > _FEW_IN_ANY_ORDER and size << len(named) - 1 > STATE_LIMIT:
+    if len(named) > _FEW_IN_ANY_ORDER and size << len(named) - 1 > limit:
         each = size / len(named)
-        fitting = next(n for n in range(len(named), 0, -1) if n * each * 2 ** (n - 1) < STATE_LIMIT)
+        fitting = next((n for n in range(len(named), 0, -1) if n * each * 2 ** (n - 1) < limit), 1)
         raise UnsupportedConstraintError(
             f"{len(named)} named properties in any order need about {size << len(named) - 1:,} "
-            f"states, and there may be {STATE_LIMIT:,}, which is enough for {fitting} of their "
-            f"size; use order='schema', or put some of them into an object of their own"
+            f"states, and there may be {limit:,}, which is enough for {fitting} of their "
+            f"size; use order='schema', raise state_limit, or group them in objects"
         )
     if bounded:
         members = [Member(entry, required) for entry, required in named]

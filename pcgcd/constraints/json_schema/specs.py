@@ -278,7 +278,6 @@ class ObjectSpec:
     witnesses: tuple[Witness, ...] = ()
     seen: Seen = _NOTHING_SEEN
     least_at: str = ""  # the keyword that says so, and its place
-    most_at: str = ""
 
     def on(self, name: str) -> Formula:
         """The condition on the value of a property."""
@@ -292,17 +291,15 @@ class ObjectSpec:
 
     def meet(self, other: ObjectSpec) -> ObjectSpec | None:
         """Both."""
-        most = _limit(self.most, other.most, min)
         spec = ObjectSpec(
             _join(self.required, other.required),
             _join(self.rules, other.rules),
             _join(self.keys, other.keys),
             max(self.least, other.least),
-            most,
+            _limit(self.most, other.most, min),
             _join(self.witnesses, other.witnesses),
             self.seen.join(other.seen),
             self.least_at if self.least >= other.least else other.least_at,
-            self.most_at if self.most == most else other.most_at,
         )
         fewest = max(spec.least, len(spec.required))
         return None if spec.most is not None and spec.most < fewest else spec
