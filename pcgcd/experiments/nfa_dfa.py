@@ -126,7 +126,7 @@ class SqlRow:
         kind: "NFA" (reduced by bisimulation) or "DFA" (minimal).
         size: None where it passed the limit.
         seconds: How long it took to make from the one before: the NFA over bytes from the
-            expression, the DFA from the NFA, those over tokens from those over bytes.
+            database, the DFA from the NFA, those over tokens from those over bytes.
     """
 
     granularity: str
@@ -286,7 +286,6 @@ def sql_rows(
     state_limit: int = STATE_LIMIT,
 ) -> list[SqlRow]:
     """The sizes of the SQL constraint; over tokens too if there is a vocabulary."""
-    expression = sql(database, max_depth=max_depth).expression
     rows = []
     started = time.perf_counter()
 
@@ -296,7 +295,7 @@ def sql_rows(
         rows.append(SqlRow(granularity, kind, Size.of(fa) if fa else None, now - started))
         started = time.perf_counter()
 
-    nfa = compile_expression(expression, deterministic=False)
+    nfa = sql(database, max_depth=max_depth).automaton
     add("byte", "NFA", nfa)
     dfa = _minimized(nfa, state_limit)
     add("byte", "DFA", dfa)

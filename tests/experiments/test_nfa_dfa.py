@@ -26,6 +26,8 @@ from pcgcd.experiments.nfa_dfa import Order, Size, add_vec, minimal_dfa, vector_
 
 ORDERS: tuple[Order, ...] = ("any", "schema")
 
+SMALL = {"singer": nfa_dfa.EXAMPLE_DATABASE["singer"]}
+
 
 def names(n: int) -> list[str]:
     return [f"{letter}{i}" for letter in "xy" for i in range(1, n + 1)]
@@ -152,7 +154,7 @@ def test_limit_is_reported_and_larger_ones_are_not_tried() -> None:
     assert fits[2]
     assert not fits[4]
     assert not fits[5]
-    queries = nfa_dfa.sql_rows(nfa_dfa.EXAMPLE_DATABASE, None, max_depth=0, state_limit=300)
+    queries = nfa_dfa.sql_rows(SMALL, None, max_depth=0, state_limit=300)
     assert any(row.size is None for row in queries)
     results = nfa_dfa.NfaDfaResults(300, tuple(rows), tuple(queries), "an example", 0, None)
     assert "over 300" in printed(results)
@@ -164,7 +166,7 @@ def test_token_level_automata_are_as_large_as_those_over_bytes_or_smaller() -> N
     vocabulary = Vocabulary.from_bytes(words, len(words) - 1)
     rows = {
         (row.granularity, row.kind): row.size
-        for row in nfa_dfa.sql_rows(nfa_dfa.EXAMPLE_DATABASE, vocabulary, max_depth=0)
+        for row in nfa_dfa.sql_rows(SMALL, vocabulary, max_depth=0)
     }
     for kind in ("NFA", "DFA"):
         over_bytes, over_tokens = rows["byte", kind], rows["token", kind]
@@ -175,7 +177,7 @@ def test_token_level_automata_are_as_large_as_those_over_bytes_or_smaller() -> N
 
 
 def test_sql_automata_have_the_language_of_the_constraint() -> None:
-    constraint = sql(nfa_dfa.EXAMPLE_DATABASE, max_depth=0)
+    constraint = sql(SMALL, max_depth=0)
     for deterministic in (False, True):
         fa = compile_expression(constraint.expression, deterministic=deterministic)
         assert fa.accepts(b"SELECT name FROM singer WHERE age > 20")

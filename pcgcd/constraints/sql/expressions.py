@@ -1,13 +1,13 @@
 """Expressions of queries.
 
 SQLite takes operands and operators in any sequence (a condition is a number to it), so that one
-operand with a way back draws them all.
+operand with a way back draws them all. What is nested is drawn again: a :class:`Form` says how far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pcgcd.constraints.sql.diagram import (
     Diagram,
@@ -20,124 +20,224 @@ from pcgcd.constraints.sql.diagram import (
     then,
     word,
 )
+from pcgcd.constraints.sql.functions import (
+    AGGREGATES,
+    COLLATIONS,
+    COMMON,
+    ONE_ARGUMENT,
+    SIZED_TYPES,
+    THREE_ARGUMENTS,
+    TWO_ARGUMENTS,
+    TYPES,
+)
 from pcgcd.constraints.sql.lexical import Lexicon
 
-# Draws a sub-query from two states to its end: from the first whole, and from the second as what
-# follows after "SELECT *".
-SubQuery = Callable[[Diagram, int, int], int]
-
-_AGGREGATES = ("count", "sum", "avg", "min", "max", "total", "group_concat")
-_ONE_ARGUMENT = "abs length lower upper trim round date time datetime julianday typeof"
-_TWO_ARGUMENTS = ("round", "ifnull", "coalesce", "nullif", "instr", "trim", "date", "substr")
-_THREE_ARGUMENTS = ("substr", "replace", "coalesce")
+# Draws sub-queries: from where a parenthesis may open, from after EXISTS, and to where the
+# expression goes on.
+SubQuery = Callable[[Diagram, int, int, int], None]
 
 
 @dataclass(frozen=True)
-class Flavour:
-    """What an expression may have in it."""
+class Form:
+    """What an expression may have in it; None where it may not."""
 
-    aggregates: bool = False  # calls such as count(*)
-    groups: bool = True  # parentheses and calls, with a simple expression inside
-    rich: bool = False  # calls with several arguments; CASE, if there may be aggregates as well
+    call: Form | None = None  # parentheses and functions of one argument, with this inside
+    pair: Form | None = None  # functions of several arguments, of which the first is this
+    aggregate: Form | None = None  # calls such as sum(x), with this inside
+    case: Form | None = None
+    cast: Form | None = None
     constants: bool = True  # a literal at the beginning (ORDER BY takes a number for a column's)
-    sub_query: SubQuery | None = None
+    operators: bool = True  # more than one operand
+    tests: bool = False  # IN, BETWEEN, LIKE, IS, NOT
+    strings: bool = False  # strings in either quotes; otherwise in single ones, and numbers
+    wide: bool = False  # rare operators, literals and functions
+    columns: bool = True  # columns outside of calls
 
 
-_SIMPLE = Flavour(groups=False)
+# A column, and nothing else.
+BARE = Form(constants=False, operators=False)
+# Comparisons and arithmetic.
+PLAIN = Form()
+SIMPLE = Form(tests=True, strings=True)
 
 
-def expression(lexicon: Lexicon, flavour: Flavour) -> Part:
+@dataclass(frozen=True)
+class Names:
+    """What stands for columns: at the top of an expression, and deeper in it."""
+
+    top: Part
+    inside: Part
+
+    @classmethod
+    def of(cls, part: Part) -> Names:
+        """The same everywhere."""
+        return cls(part, part)
+
+
+def expression(lexicon: Lexicon, form: Form, use: Names, sub: SubQuery | None = None) -> Part:
     """Operands with operators between them."""
+    if form == BARE:
+        return use.top
+    calls = _calls(lexicon, form, use)
+    operators = _operators(lexicon, form, use.top)
+    literals = [lexicon.literal if form.strings else lexicon.short_literal]
+    if form.tests:
+        literals.append(word("null"))
+    if form.wide:
+        literals.append(lexicon.rare_literal)
 
     def draw(diagram: Diagram, start: int) -> int:
         first, operand, done = diagram.state(), diagram.state(), diagram.state()
-        diagram.skip(start, operand if flavour.constants else first)
+        diagram.skip(start, operand if form.constants else first)
         diagram.skip(operand, first)
 
         def edge(source: int, part: Part, target: int) -> None:
             diagram.skip(part(diagram, source), target)
 
-        edge(first, lexicon.reference, done)
-        edge(operand, either(lexicon.literal, word("null")), done)
-        edge(operand, then(word("not"), lexicon.space), operand)
-        for part in _calls(lexicon, flavour):
+        if form.columns:
+            edge(first, use.top, done)
+        for part in literals:
+            edge(operand, part, done)
+        if form.tests:
+            edge(operand, then(word("not"), lexicon.space), operand)
+        if form.wide:
+            signed = diagram.state()
+            edge(first, then(byte(b"+-~"), lexicon.gap), signed)
+            edge(signed, use.inside, done)
+        for part in calls:
             edge(first, part, done)
-        if flavour.sub_query is not None:
-            opening, body, starred, end = (diagram.state() for _ in range(4))
-            edge(first, then(), opening)
-            edge(opening, then(byte(b"("), lexicon.gap), body)
-            edge(first, _exists(lexicon), starred)
-            edge(first, then(word("exists"), lexicon.gap), opening)
-            diagram.skip(flavour.sub_query(diagram, body, starred), end)
-            edge(end, then(lexicon.gap, byte(b")")), done)
-            edge(done, then(lexicon.space, _in(lexicon)), opening)
-        members = lexicon.enclosed(lexicon.listed(lexicon.literal))
-        edge(done, then(lexicon.space, _in(lexicon), members), done)
-        negation = maybe(word("not"), lexicon.space)
-        between = then(negation, lexicon.words("between"), lexicon.space, lexicon.literal)
-        edge(done, then(lexicon.space, between, lexicon.infix("and")), operand)
-        edge(done, then(lexicon.space, lexicon.words("is"), lexicon.space, negation), operand)
-        edge(done, lexicon.infix("and", "or", "like", "not like", "-"), operand)
-        edge(done, lexicon.sign(*_SIGNS), operand)
+        if not form.operators:
+            return done
+        spaced = lexicon.space(diagram, done)
+        if sub is not None:
+            opening, exists = diagram.state(), diagram.state()
+            diagram.skip(first, opening)
+            edge(first, then(word("exists"), lexicon.gap), exists)
+            edge(spaced, lexicon.is_in, opening)
+            sub(diagram, opening, exists, done)
+        for part in operators.closed:
+            edge(spaced, part, done)
+        for part in operators.open:
+            edge(spaced, part, operand)
+        for state in (done, spaced):
+            edge(state, operators.signs, operand)
         return done
 
     return draw
 
 
+@dataclass(frozen=True)
+class _Operators:
+    """What may follow an operand: with a blank before it, or with signs."""
+
+    closed: list[Part]  # nothing need follow
+    open: list[Part]  # an operand follows
+    signs: Part
+
+
 _SIGNS = ("=", "==", "<", ">", "<=", ">=", "!=", "<>", "+", "*", "/", "%", "||")
+_RARE_SIGNS = ("<<", ">>", "&", "|", "->", "->>")
 
 
-def _in(lexicon: Lexicon) -> Part:
-    return then(maybe(word("not"), lexicon.space), word("in"), lexicon.gap)
+def _operators(lexicon: Lexicon, form: Form, reference: Part) -> _Operators:
+    phrases = ["and", "or", "-"]
+    closed: list[Part] = []
+    opened: list[Part] = []
+    signs: tuple[str, ...] = _SIGNS
+    if form.tests:
+        phrases += ["like", "not like", "is", "is not"]
+        negation = maybe(word("not"), lexicon.space)
+        low = either(lexicon.short_literal, reference) if form.wide else lexicon.short_literal
+        between = then(negation, word("between"), lexicon.space, low, lexicon.infix("and"))
+        closed.append(then(lexicon.is_in, lexicon.enclosed(lexicon.listed(lexicon.literal))))
+        opened.append(between)
+    if form.wide:
+        phrases += ["glob", "not glob", "is distinct from", "is not distinct from"]
+        signs += _RARE_SIGNS
+        escape = then(word("escape"), lexicon.space, byte(b"'"), byte(b"\\!#"), byte(b"'"))
+        like = then(negation, word("like"), lexicon.space, lexicon.string, lexicon.space, escape)
+        closed += [
+            names(("isnull", "notnull")),
+            lexicon.words("not null"),
+            then(word("collate"), lexicon.space, names(COLLATIONS)),
+            like,
+            then(lexicon.is_in, lexicon.enclosed(lexicon.listed(reference))),
+        ]
+    opened.append(then(lexicon.phrase(*phrases), lexicon.space))
+    return _Operators(closed, opened, then(names(signs), lexicon.gap))
 
 
-def _exists(lexicon: Lexicon) -> Part:
-    opening = then(word("exists"), lexicon.gap, byte(b"("), lexicon.gap)
-    return then(opening, word("select"), lexicon.space, byte(b"*"))
-
-
-def _calls(lexicon: Lexicon, flavour: Flavour) -> list[Part]:
-    """Parentheses and calls."""
-    if not flavour.groups:
-        return []
-    opened = then(names(_ONE_ARGUMENT.split()), lexicon.gap, byte(b"("))
-    opening = [byte(b"("), opened]
+def _calls(lexicon: Lexicon, form: Form, use: Names) -> list[Part]:
+    """Parentheses, calls, CASE and CAST."""
+    inner = Names.of(use.inside)
     parts = []
-    if flavour.aggregates:
-        called = then(names(_AGGREGATES), lexicon.gap, byte(b"("))
-        opening.append(then(called, maybe(lexicon.gap, word("distinct"), lexicon.space)))
-        parts.append(then(word("count"), lexicon.gap, lexicon.enclosed(byte(b"*"))))
-    inside = expression(lexicon, _SIMPLE)
-    parts.append(then(either(*opening), lexicon.gap, inside, lexicon.gap, byte(b")")))
-    if flavour.rich:
-        parts += _rich_calls(lexicon, flavour)
+    if form.call is not None:
+        called = ONE_ARGUMENT if form.wide else COMMON
+        opening = then(maybe(names(called), lexicon.gap), byte(b"("), lexicon.gap)
+        if not form.constants:  # (1) is a number as well
+            opening = then(names(called), lexicon.gap, byte(b"("), lexicon.gap)
+        parts.append(then(opening, expression(lexicon, form.call, inner), lexicon.closing))
+    if form.pair is not None:
+        parts += _many_arguments(lexicon, form.pair, inner, form.wide)
+    if form.aggregate is not None:
+        parts.append(aggregate(lexicon, form.aggregate, use.inside))
+    if form.case is not None:
+        parts.append(_case(lexicon, form.case, inner))
+    if form.cast is not None:
+        parts.append(_cast(lexicon, form.cast, inner))
     return parts
 
 
-def _case(lexicon: Lexicon) -> Part:
-    value = expression(lexicon, _SIMPLE)
+def _many_arguments(lexicon: Lexicon, form: Form, inner: Names, is_wide: bool) -> list[Part]:
+    comma = lexicon.sign(",")
+    more = either(lexicon.short_literal, inner.top) if is_wide else lexicon.short_literal
+    two = then(expression(lexicon, form, inner), comma, more, lexicon.closing)
+    found = [then(names(TWO_ARGUMENTS), lexicon.opening, two)]
+    if is_wide:
+        formatted = then(lexicon.short_literal, comma, inner.top, lexicon.closing)
+        found.append(then(names(("strftime", "printf", "format")), lexicon.opening, formatted))
+        three = then(more, comma, more, comma, more, lexicon.closing)
+        found.append(then(names(THREE_ARGUMENTS), lexicon.opening, three))
+    else:
+        three = then(inner.top, *[comma, lexicon.short_literal] * 2, lexicon.closing)
+        found.append(then(names(("substr", "replace")), lexicon.opening, three))
+    return found
+
+
+def aggregate(
+    lexicon: Lexicon, form: Form, reference: Part, *, may_be_distinct: bool = True
+) -> Part:
+    """``count(*)``, ``sum(x)`` and the like; in rare forms with a filter or a separator."""
+    value = expression(lexicon, replace(form, aggregate=None), Names.of(reference))
+    distinct = maybe(word("distinct"), lexicon.space) if may_be_distinct else then()
+    every = then(word("count"), lexicon.gap, lexicon.enclosed(byte(b"*")))
+    called = AGGREGATES[:5] if form == BARE else AGGREGATES
+    one = then(names(called), lexicon.opening, distinct, value, lexicon.closing)
+    if not form.wide:
+        return either(every, one)
+    listed = then(
+        word("group_concat"), lexicon.opening, reference, lexicon.sign(","), lexicon.string
+    )
+    condition = expression(lexicon, PLAIN, Names.of(reference))
+    filtered = then(
+        lexicon.space,
+        then(word("filter"), lexicon.gap, byte(b"("), lexicon.gap, word("where"), lexicon.space),
+        condition,
+        lexicon.closing,
+    )
+    return then(either(every, one, then(listed, lexicon.closing)), maybe(filtered))
+
+
+def _case(lexicon: Lexicon, form: Form, use: Names) -> Part:
+    value = expression(lexicon, form, use)
+    base = maybe(lexicon.space, use.inside) if form.tests else then()
     branch = then(lexicon.infix("when"), value, lexicon.infix("then"), value)
     otherwise = maybe(lexicon.infix("else"), value)
-    return then(word("case"), repeated(branch), otherwise, lexicon.space, word("end"))
+    return then(word("case"), base, repeated(branch), otherwise, lexicon.space, word("end"))
 
 
-def _rich_calls(lexicon: Lexicon, flavour: Flavour) -> list[Part]:
-    comma = lexicon.sign(",")
-    argument = lexicon.reference
-    if flavour.aggregates:
-        one = then(names(_AGGREGATES), lexicon.gap, lexicon.enclosed(lexicon.reference))
-        every = then(word("count"), lexicon.gap, lexicon.enclosed(byte(b"*")))
-        argument = either(lexicon.reference, one, every)
-    formatted = then(lexicon.string, comma, lexicon.reference)
-    cases = []
-    if flavour.aggregates:
-        counted = then(names(_AGGREGATES), lexicon.gap, lexicon.enclosed(_case(lexicon)))
-        cases = [_case(lexicon), counted]
-    return cases + [
-        then(names(called), lexicon.gap, lexicon.enclosed(arguments))
-        for called, arguments in (
-            (_TWO_ARGUMENTS, then(argument, comma, lexicon.literal)),
-            (_THREE_ARGUMENTS, then(lexicon.reference, *[comma, lexicon.literal] * 2)),
-            (("strftime",), formatted),
-        )
-    ]
+def _cast(lexicon: Lexicon, form: Form, use: Names) -> Part:
+    sizes = lexicon.enclosed(then(lexicon.integer, maybe(lexicon.sign(","), lexicon.integer)))
+    kind = either(names(TYPES), then(names(SIZED_TYPES), sizes))
+    value = expression(lexicon, form, use)
+    return then(word("cast"), lexicon.opening, value, lexicon.infix("as"), kind, lexicon.closing)

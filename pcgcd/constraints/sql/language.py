@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.sql.database import Database, aliases_of, tables_of
+from pcgcd.constraints.sql.database import Database, names_of, schema_of
 from pcgcd.constraints.sql.diagram import Diagram
 from pcgcd.constraints.sql.lexical import Lexicon
-from pcgcd.constraints.sql.select import query
+from pcgcd.constraints.sql.queries import Options, Queries
+from pcgcd.constraints.sql.scopes import usual_joins
 from pcgcd.errors import AutomatonTooLargeError
 
 _MAX_DEPTH = 20
 _MAX_SPACES = 100
-_ALIASES = tuple(f"T{i}" for i in range(1, 10))
+_MAX_JOINS = 5
+# With more tables than that, less of the language is drawn for each.
+_MANY_TABLES = 6
+_LABELS = ("n", "total", "cnt")
+_CTES = ("cte", "t")
+_ALIASES = tuple(f"T{i}" for i in range(1, 6))
 
 
 def sql(
     database: Database,
     *,
     max_depth: int = 2,
+    joins: int | None = None,
+    foreign_keys: Iterable[tuple[str, str]] | None = None,
     aliases: Sequence[str] = _ALIASES,
+    labels: Sequence[str] = _LABELS,
+    ctes: Sequence[str] = _CTES,
+    lean: bool | None = None,
     max_spaces: int | None = 3,
-    state_limit: int = 200_000,
+    state_limit: int = 600_000,
 ) -> Constraint:
     """Queries (SELECT) in SQLite's language over the tables and columns of a database.
 
-    Every text parses. Names are those of the database; which of them are in scope at a place is
-    not known to a finite automaton of this size, so a query may name a column of a table that it
-    does not select from, or use an alias that it does not define.
-
-    Covered: DISTINCT; expressions with arithmetic, comparisons, LIKE, IN, BETWEEN, IS NULL, EXISTS,
-    AND, OR, NOT, aggregates, common functions and one level of parentheses; CASE and AS in the
-    results; tables with aliases; joins with ON, NATURAL and by comma; WHERE; GROUP BY and HAVING;
-    ORDER BY; LIMIT and OFFSET; UNION, INTERSECT and EXCEPT; sub-queries in FROM, WHERE, HAVING and
-    the results. Words and names may be in any case.
+    The automaton guesses the scope of a query (a table, two linked tables, a chain of them) and
+    what its tables are called, and binds every column to it, so that SQLite can run what it
+    accepts. ``docs/guides/sql.md`` says what is covered: expressions, aggregates, windows, CASE,
+    CAST, joins, grouping, ordering, set operations, sub-queries, common table expressions. Words
+    and names may be in any case.
 
     Args:
         database: The path of an SQLite file, a connection, or a mapping from tables to columns.
-        max_depth: How many sub-queries may be inside one another, at most 20. Each level adds
-            about as many states as two queries without sub-queries have.
-        aliases: What tables may be called in a query.
+        max_depth: How many sub-queries may be inside one another, at most 20; with 0 there are
+            none, in FROM and WITH neither.
+        joins: How many joins a query may have, at most 5. By default 3 where that makes few chains
+            of tables, otherwise 2.
+        foreign_keys: Pairs of tables that are linked; by default those that the database declares.
+            Tables without a foreign key are linked with those that share the name of a column.
+        aliases: What the first, the second, ... table of a query may be called; besides, tables
+            are called by their names and by their first letters.
+        labels: Names for results (``COUNT(*) AS n``) that ORDER BY, HAVING and GROUP BY may use.
+            Others are allowed too, but nothing can refer to them. Each adds to the size.
+        ctes: Names for common table expressions.
+        lean: Whether to draw smaller expressions for each scope; by default for more than 6 tables.
         max_spaces: How many blanks may stand together, at most 100 (None: any number).
         state_limit: Raise rather than build an automaton with more states.
 
@@ -49,26 +65,42 @@ def sql(
         InvalidParameterError: An argument is out of range, or the database cannot be read.
         AutomatonTooLargeError: The limit of states was passed.
 
-    >>> pets = sql({"pet": ["name", "age"], "owner": ["id", "name"]}, max_depth=0)
+    >>> pets = sql({"pet": ["name", "age"], "owner": ["id", "name"]}, max_depth=0, labels=["n"])
     >>> pets.matches("SELECT name FROM pet WHERE age > 3 ORDER BY age DESC LIMIT 1;")
     True
-    >>> pets.matches("SELECT colour FROM pet"), pets.matches("DROP TABLE pet")
+    >>> pets.matches("SELECT age, COUNT(*) AS n FROM pet GROUP BY age ORDER BY n")
+    True
+    >>> pets.matches("SELECT age FROM owner"), pets.matches("DROP TABLE pet")
     (False, False)
     """
     check_whole_number("max_depth", max_depth, most=_MAX_DEPTH)
+    if joins is not None:
+        check_whole_number("joins", joins, most=_MAX_JOINS)
     if max_spaces is not None:
         check_whole_number("max_spaces", max_spaces, least=1, most=_MAX_SPACES)
     check_whole_number("state_limit", state_limit, least=1)
-    tables = tables_of(database)
-    called = aliases_of(aliases)
+    schema = schema_of(database, foreign_keys)
+    tables = schema.tables
+    known = {table.lower() for table in tables}
     letters = sum(len(name) for table, names in tables.items() for name in (table, *names))
     if letters > state_limit:
         raise AutomatonTooLargeError(
             f"the names of the tables and columns have {letters:,} letters, and there may be "
             f"{state_limit:,} states; give fewer tables, or raise state_limit"
         )
+    options = Options(
+        max_depth,
+        usual_joins(schema) if joins is None else joins,
+        names_of("aliases", aliases),
+        names_of("labels", labels),
+        tuple(name for name in names_of("ctes", ctes) if name.lower() not in known),
+        len(tables) > _MANY_TABLES if lean is None else lean,
+    )
     diagram = Diagram(state_limit)
     start = diagram.state()
-    end = query(Lexicon(tables, called, max_spaces), max_depth)(diagram, start)
+    end = Queries(diagram, Lexicon(max_spaces), schema, options).draw(start)
     automaton = diagram.automaton(start, end)
-    return Constraint.from_automaton(automaton, f"sql({', '.join(tables)})")
+    constraint = Constraint.from_automaton(automaton, f"sql({', '.join(tables)})")
+    # It is as small as it gets; a deterministic one would be larger.
+    vars(constraint)["automaton"] = automaton
+    return constraint

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from pcgcd.constraints.sql.diagram import Part, byte, either, maybe, names, repeated, then, word
+from pcgcd.constraints.sql.diagram import (
+    Part,
+    byte,
+    compact,
+    either,
+    maybe,
+    names,
+    repeated,
+    then,
+    word,
+)
 
 # Words that SQLite does not take as names, or takes for something else.
 _NOT_NAMES = """
@@ -37,18 +46,15 @@ def spellings(name: str) -> tuple[str, ...]:
     """
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in RESERVED:
         return (name,)
-    escaped = {'"': name.replace('"', '""'), "`": name.replace("`", "``")}
-    quoted = tuple(f"{quote}{text}{quote}" for quote, text in escaped.items())
-    return quoted if "]" in name else (*quoted, f"[{name}]")
+    return quotations(name)
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The parts that the rest is drawn from."""
+    """The parts that the rest is drawn from, but for the names of tables and columns."""
 
-    tables: Mapping[str, Sequence[str]]  # with their columns
-    aliases: Sequence[str]  # what tables may be called in a query
     max_spaces: int | None  # how many blanks may stand together (None: any number)
+    _made: dict[tuple[str, ...], Part] = field(default_factory=dict, compare=False, repr=False)
 
     # -- spaces and words ---------------------------------------------------------------------
 
@@ -61,12 +67,12 @@ class Lexicon:
         more: Part = then()
         for _ in range(self.max_spaces - 1):
             more = maybe(blank, more)
-        return then(blank, more)
+        return compact(then(blank, more))
 
     @cached_property
     def gap(self) -> Part:
         """Blanks or none."""
-        return maybe(self.space)
+        return compact(maybe(self.space))
 
     def words(self, text: str) -> Part:
         """Keywords with blanks between them."""
@@ -78,11 +84,41 @@ class Lexicon:
 
     def sign(self, *texts: str) -> Part:
         """One of several signs, with or without blanks around it."""
-        return then(self.gap, names(texts), self.gap)
+        return self._once(("sign", *texts), then(self.gap, names(texts), self.gap))
+
+    def phrase(self, *texts: str) -> Part:
+        """One of several phrases; common beginnings are drawn once."""
+        heads = dict.fromkeys(text.partition(" ")[0] for text in texts)
+        parts = []
+        for head in heads:
+            rests = [text.partition(" ")[2] for text in texts if text.split()[0] == head]
+            more = [rest for rest in rests if rest]
+            tail = then(self.space, self.phrase(*more)) if more else then()
+            parts.append(then(word(head), maybe(tail) if "" in rests and more else tail))
+        return either(*parts)
 
     def infix(self, *texts: str) -> Part:
         """One of several phrases, with blanks around it."""
-        return then(self.space, either(*(self.words(text) for text in texts)), self.space)
+        part = then(self.space, self.phrase(*texts), self.space)
+        return self._once(("infix", *texts), part)
+
+    def _once(self, key: tuple[str, ...], part: Part) -> Part:
+        return self._made.setdefault(key, compact(part))
+
+    @cached_property
+    def opening(self) -> Part:
+        """A parenthesis that opens, and what blanks there are around it."""
+        return compact(then(self.gap, byte(b"("), self.gap))
+
+    @cached_property
+    def closing(self) -> Part:
+        """A parenthesis that closes, and what blanks there are before it."""
+        return compact(then(self.gap, byte(b")")))
+
+    @cached_property
+    def is_in(self) -> Part:
+        """``IN`` or ``NOT IN``."""
+        return compact(then(maybe(word("not"), self.space), word("in"), self.gap))
 
     def enclosed(self, part: Part) -> Part:
         """A part in parentheses."""
@@ -107,54 +143,50 @@ class Lexicon:
     @cached_property
     def string(self) -> Part:
         """Text in single or double quotes; SQLite takes both. The quote itself is doubled."""
-        return either(_quoted(ord("'")), _quoted(ord('"')))
+        return compact(either(_quoted(ord("'")), _quoted(ord('"'))))
+
+    @cached_property
+    def short_literal(self) -> Part:
+        """A number, or a string in single quotes."""
+        return compact(either(self.number, _quoted(ord("'"))))
 
     @cached_property
     def literal(self) -> Part:
         """A number or a string."""
-        return either(self.number, self.string)
+        return compact(either(self.number, self.string))
+
+    @cached_property
+    def rare_literal(self) -> Part:
+        """What else stands for a value: blobs, other spellings of numbers, words."""
+        hexadecimal = byte(b"0123456789abcdefABCDEF")
+        pairs = maybe(repeated(then(hexadecimal, hexadecimal)))
+        exponent = then(byte(b"eE"), maybe(byte(b"+-")), self.integer)
+        return either(
+            then(byte(b"xX"), byte(b"'"), pairs, byte(b"'")),
+            then(byte(b"0"), byte(b"xX"), *[hexadecimal] * 2),
+            then(self.integer, maybe(byte(b"."), self.integer), exponent),
+            then(byte(b"."), self.integer),
+            names(("true", "false", "current_date", "current_time", "current_timestamp")),
+        )
 
     # -- names --------------------------------------------------------------------------------
 
     @cached_property
-    def table(self) -> Part:
-        """The name of a table."""
-        return _names(self.tables)
-
-    @cached_property
-    def column(self) -> Part:
-        """The name of a column, of any table; if names differ in case only, they are the same."""
-        every = (column for columns in self.tables.values() for column in columns)
-        return _names({column.lower(): column for column in every}.values())
-
-    @cached_property
-    def alias(self) -> Part:
-        """What a table is called in the query."""
-        return _names(self.aliases)
-
-    @cached_property
-    def qualifier(self) -> Part:
-        """A table or an alias, and a dot."""
-        return then(_names([*self.tables, *self.aliases]), byte(b"."))
-
-    @cached_property
-    def reference(self) -> Part:
-        """A column, with or without its table."""
-        return then(maybe(self.qualifier), self.column)
-
-    @cached_property
     def label(self) -> Part:
-        """A name for a result: no reserved word, since those have no digits or are listed."""
+        """A name that nothing refers to: with a digit or _, as no reserved word has, or listed."""
         free = then(
             repeated(byte(_LETTERS)),
             byte(b"_0123456789"),
             maybe(repeated(byte([*_LETTERS, *b"_0123456789"]))),
         )
-        return either(free, names(_COMMON_LABELS.split()))
+        return compact(either(free, names(_COMMON_LABELS.split())))
 
 
-def _names(texts: Iterable[str]) -> Part:
-    return names(spelling for text in texts for spelling in spellings(text))
+def quotations(name: str) -> tuple[str, ...]:
+    """The ways to write a name in quotes."""
+    escaped = {'"': name.replace('"', '""'), "`": name.replace("`", "``")}
+    quoted = tuple(f"{quote}{text}{quote}" for quote, text in escaped.items())
+    return quoted if "]" in name else (*quoted, f"[{name}]")
 
 
 def _quoted(quote: int) -> Part:
