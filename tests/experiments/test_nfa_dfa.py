@@ -26,7 +26,7 @@ from pcgcd.experiments.nfa_dfa import Order, Size, add_vec, minimal_dfa, vector_
 
 ORDERS: tuple[Order, ...] = ("any", "schema")
 
-SMALL = {"singer": nfa_dfa.EXAMPLE_DATABASE["singer"]}
+SMALL = {"singer": ("name", "age")}
 
 
 def names(n: int) -> list[str]:
