@@ -28,7 +28,8 @@ HEAD = """\
 
 This page is made by `python benchmarks/tables.py` from the files in `docs/results`. `make bench`
 runs the benchmarks and then makes this page. `benchmarks/README.md` says how each thing is measured
-and how to install the other libraries.
+and how to install the other libraries. The experiments of the paper are at the end; what they found
+stands beside the paper's numbers on [a page of its own](results/README.md).
 
 All numbers are from CPUs. Nothing here was run on a GPU. The machine had 2 cores and other work on
 it: each section names its load. Each measurement is a process of its own with one thread, and what

@@ -15,13 +15,17 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script, whose neighbours are importable while a test runs."""
+    return script("tables", monkeypatch)
+
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A script, whose neighbours are importable while a test runs."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "tables", module)
+    monkeypatch.setitem(sys.modules, name, module)
     spec.loader.exec_module(module)
     return module
 
@@ -29,6 +33,15 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_the_page_is_made_from_the_committed_results(tables: ModuleType) -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert page == tables.page(), "run python benchmarks/tables.py"
+
+
+def test_the_comparison_with_the_paper_is_made_from_the_committed_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paper = script("paper", monkeypatch)
+    page = (ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8")
+    assert page == paper.page(), "run python benchmarks/paper.py"
+    assert set(paper.notes()) <= {"", *paper.SECTIONS}
 
 
 def test_a_table_keeps_its_cells(tables: ModuleType) -> None:
