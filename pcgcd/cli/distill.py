@@ -6,6 +6,7 @@ Several processes distil together: ``torchrun --nproc-per-node 2 -m pcgcd distil
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--group", type=int, default=1, help="samples in a row for one prompt (%(default)s)")
     add(
         "--engine",
-        choices=["auto", "vllm", "transformers"],
+        choices=["auto", "transformers", "llamacpp", "vllm", "endpoint"],
         default="auto",
-        help="auto takes vLLM where it is installed and there is a GPU (%(default)s)",
+        help="what answers prompts without constraints: auto takes vLLM where it is installed and "
+        "there is a GPU, else the model itself; llamacpp computes in bfloat16 (%(default)s)",
+    )
+    add("--endpoint", metavar="URL", help="a server with OpenAI's interface: http://host:8000/v1")
+    add("--served-model", metavar="NAME", help="the model's name at the endpoint")
+    add(
+        "--shards",
+        type=_shard_range,
+        metavar="FIRST:STOP",
+        help="draw only these shards and do not fit: for several machines that share --out",
     )
 
     add = parser.add_argument_group("start").add_argument
@@ -106,6 +116,7 @@ def _distill(given: argparse.Namespace) -> None:
     from pcgcd.learning.distillation.bars import bars
     from pcgcd.learning.distillation.pipeline import distill
     from pcgcd.learning.distillation.prompts import read_prompts
+    from pcgcd.learning.distillation.sampling import sample
     from pcgcd.learning.distillation.settings import Fitting, Sampling, Start
     from pcgcd.learning.processes import Processes
     from pcgcd.lm import load_model
@@ -121,7 +132,23 @@ def _distill(given: argparse.Namespace) -> None:
     check_whole_number("seed", given.seed)
     prompts = None if given.prompts is None else read_prompts(given.prompts)
     lm = load_model(given.model)
+    engine = _engine(given, lm)
     is_first = Processes().is_first
+    if given.shards is not None:
+        with bars(len(given.shards) * given.shard, wanted=is_first and not given.quiet) as told:
+            found = sample(
+                lm,
+                prompts,
+                **asdict(sampling),
+                folder=given.out / "samples",
+                seed=given.seed,
+                engine=engine,
+                shards=given.shards,
+                progress=told.on_sample,
+            )
+        if is_first:
+            print(f"{len(found)} of {given.samples} samples are in {given.out}.")
+        return
     with bars(given.samples, wanted=is_first and not given.quiet) as told:
         distilled = distill(
             lm,
@@ -131,7 +158,7 @@ def _distill(given: argparse.Namespace) -> None:
             start=start,
             fitting=fitting,
             seed=given.seed,
-            engine=_engine(given.engine, lm),
+            engine=engine,
             emission_dtype=given.store,
             notes={"options": _options(given)},
             on_sample=told.on_sample,
@@ -142,13 +169,47 @@ def _distill(given: argparse.Namespace) -> None:
         _print(distilled)
 
 
-def _engine(name: str, lm: LanguageModel) -> Engine | None:
+def _shard_range(text: str) -> range:
+    first, _, stop = text.partition(":")
+    try:
+        found = range(int(first), int(stop))
+    except ValueError:
+        found = range(0)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected FIRST:STOP, such as 0:16, but found {text!r}")
+    return found
+
+
+def _engine(given: argparse.Namespace, lm: LanguageModel) -> Engine | None:
     import torch
 
+    from pcgcd.errors import InvalidParameterError
+    from pcgcd.learning.distillation.endpoint_engine import EndpointEngine
+    from pcgcd.learning.distillation.sampling import SessionEngine
     from pcgcd.learning.distillation.vllm_engine import VLLMEngine, is_installed
+    from pcgcd.lm import LlamaCpp
+    from pcgcd.lm.default import packaged_file
 
+    name = given.engine
+    if (name == "endpoint") != (given.endpoint is not None):
+        raise InvalidParameterError("--engine endpoint and --endpoint URL belong together")
+    if name == "endpoint":
+        if given.served_model is None:
+            raise InvalidParameterError(
+                "--engine endpoint needs --served-model, the model's name at the endpoint"
+            )
+        return EndpointEngine(lm, given.endpoint, given.served_model)
     if name == "vllm" or (name == "auto" and is_installed() and torch.cuda.is_available()):
         return VLLMEngine(lm)
+    if name == "llamacpp" and not isinstance(lm, LlamaCpp):
+        file = packaged_file() if given.model is None else None
+        if file is None:
+            raise InvalidParameterError(
+                "--engine llamacpp needs a GGUF file: give one with --model, or leave out --model "
+                "for the default model"
+            )
+        fast = LlamaCpp(file, dtype="bf16", eos_ids=lm.vocabulary.eos_ids)
+        return SessionEngine(fast, name="llama.cpp bf16")
     return None
 
 

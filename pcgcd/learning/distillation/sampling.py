@@ -21,6 +21,7 @@ from pcgcd.learning.distillation.shards import Manifest, SampleSet, Shard, Shard
 from pcgcd.learning.processes import Processes
 from pcgcd.learning.resuming import seed_of
 from pcgcd.learning.sequences import num_tokens
+from pcgcd.lm.llamacpp import LlamaCpp
 
 if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
@@ -64,6 +65,7 @@ def sample(
     group: int = 1,
     seed: int = 0,
     engine: Engine | None = None,
+    shards: range | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SampleSet:
     """Draw samples of a language model at temperature 1 into a folder.
@@ -88,14 +90,17 @@ def sample(
         group: How many samples in a row answer one prompt, which then is read once.
         seed: Decides the samples.
         engine: What answers prompts that have no constraint; by default the language model here.
+        shards: The numbers of the shards that this call draws, for several machines that share a
+            folder; by default all. What is drawn does not depend on who draws it.
         progress: Called with samples and tokens that are new, after each batch; samples that were
             there are reported with no tokens.
 
     Returns:
-        All samples.
+        All samples; with ``shards``, those that are complete.
 
     Raises:
         CheckpointError: The folder holds samples of another kind.
+        InvalidParameterError: The shards are not among those of so many samples.
         EmptyLanguageError: A constraint has no answer of this length.
     """
     sources = sources_of(prompts)
@@ -117,24 +122,32 @@ def sample(
         engine=answering.name,
         samples=samples,
     )
+    numbers = range(manifest.num_shards) if shards is None else shards
+    if not len(numbers) or not 0 <= numbers[0] <= numbers[-1] < manifest.num_shards:
+        raise InvalidParameterError(
+            f"{samples} samples have the shards 0..{manifest.num_shards - 1}, but {shards} were "
+            "asked for"
+        )
     files = ShardFolder(Path(folder), manifest)
     processes = Processes()
     processes.do_first(files.open)
     drawing = _Drawing(lm, sources, manifest, answering, batch_size, progress)
 
     def draw_own() -> None:
-        for number in range(processes.rank, manifest.num_shards, processes.count):
+        for number in numbers[processes.rank :: processes.count]:
             if files.has(number):
                 drawing.report(len(manifest.rows_of(number)), 0)
             else:
                 files.write(number, drawing.shard(number))
 
     processes.do(draw_own)
-    return SampleSet.load(folder)
+    return SampleSet.load(folder, partial=shards is not None)
 
 
 def model_name(lm: LanguageModel) -> str:
     """A name of a language model, and a hash of some of its weights if it has any."""
+    if isinstance(lm, LlamaCpp):
+        return f"{lm.path.name} {lm.fingerprint}"
     model: Any = getattr(lm, "model", None)
     if model is None or not hasattr(model, "named_parameters"):
         return type(lm).__name__

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError
+from pcgcd.learning.distillation.answers import padded_answer, row_seed
 
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
-
-_PRIME = 1_000_003
 
 
 def is_installed() -> bool:
@@ -67,7 +66,7 @@ class VLLMEngine:
                 temperature=1.0,
                 top_p=1.0,
                 max_tokens=length,
-                seed=(seed + row * _PRIME) % 2**63,
+                seed=row_seed(seed, row),
                 logprobs=0,
                 ignore_eos=True,
                 stop_token_ids=list(self._eos_ids),
@@ -77,23 +76,16 @@ class VLLMEngine:
         ]
         asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         answers = self.llm.generate(asked, parameters, use_tqdm=False)
-        tokens = torch.full((len(prompts), length), self._eos_ids[0], dtype=torch.int32)
+        tokens = torch.empty(len(prompts), length, dtype=torch.int32)
         log_probs = torch.zeros(len(prompts))
         for row, answer in enumerate(answers):
             output = answer.outputs[0]
-            ids = [int(token) for token in output.token_ids][:length]
-            if not ids or not all(0 <= token < self._width for token in ids):
-                raise InvalidParameterError(
-                    f"vLLM answered with {len(ids)} tokens, some of them outside "
-                    f"0..{self._width - 1}; is it the same model?"
-                )
-            tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.int32)
-            if ids[-1] in self._eos_ids:
-                tokens[row, len(ids) :] = ids[-1]
-            elif len(ids) < length:
-                raise InvalidParameterError(
-                    f"vLLM stopped after {len(ids)} of {length} tokens without an end of text "
-                    f"({getattr(output, 'finish_reason', None)}); is its context long enough?"
-                )
+            tokens[row] = padded_answer(
+                [int(token) for token in output.token_ids],
+                length,
+                self._eos_ids,
+                self._width,
+                "vLLM",
+            )
             log_probs[row] = float(output.cumulative_logprob)
         return tokens, log_probs

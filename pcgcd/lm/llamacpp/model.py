@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from os import PathLike
@@ -79,6 +80,14 @@ class LlamaCpp(LanguageModel):
     def eos_ids(self) -> tuple[int, ...]:
         """The tokens that end a text."""
         return self.vocabulary.eos_ids
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the beginning and the size of the file, and the type of the weights."""
+        with self.path.open("rb") as file:
+            digest = hashlib.sha256(file.read(1 << 20))
+        digest.update(f"{self.path.stat().st_size} {self.dtype}".encode())
+        return digest.hexdigest()[:16]
 
     @property
     def device(self) -> torch.device:
