@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pcgcd
 from pcgcd.cli import main
+from pcgcd.cli.distill import _advice
+from pcgcd.cli.machine import share_machine
+from pcgcd.cli.main import _as_options
 from pcgcd.demo import exact as demo
 from pcgcd.errors import EmptyLanguageError
 
@@ -77,3 +83,91 @@ def test_the_module_can_be_run_and_tells_its_version_without_loading_what_draws(
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert "argparse" in loaded
     assert not loaded & {"matplotlib", "rich", "pcgcd.demo", "pcgcd.viz"}
+
+
+def test_patterns_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets mean something to the library that prints tables."""
+    for pattern in ("[/]x", "[a-z]+", "[bold]b"):
+        assert main(["compile", "--regex", pattern]) == 0
+        assert f"regex({pattern!r})" in capsys.readouterr().out
+    assert main(["mask", "--regex", "[/]x[]]", "--prefix", "/x"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "may follow '/x'" in out
+    assert "']'" in out
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"name": {"maxLength": 8, "type": "string"}}, "additionalProperties": False},
+        {"properties": {"name": {"type": "string"}}},  # open: thousands of states
+    ],
+    ids=["closed", "open"],
+)
+def test_large_automata_have_a_picture(
+    schema: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, picture = tmp_path / "schema.json", tmp_path / "out.svg"
+    file.write_text(json.dumps({"type": "object", "required": ["name"], **schema}))
+    assert main(["compile", "--json-schema", str(file), "--picture", str(picture), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["byte_states"] > 100
+    assert picture.stat().st_size > 5_000
+
+
+def test_hints_name_options() -> None:
+    said = 'give hmm=, or method="gcd", or top_k=3, ess_threshold=0.5; strict=False (max_states=)'
+    options = {"hmm": None, "method": 1, "top_k": 2, "ess_threshold": 3}
+    expected = "give --hmm, or --method gcd, or --top-k 3, --ess-threshold 0.5; strict=False"
+    assert _as_options(said, options) == f"{expected} (max_states=)"
+
+
+def test_a_weak_hmm_comes_with_advice() -> None:
+    assert _advice({"hmm": 7.0, "bigram": 7.5, "language model": 3.0}) == ""
+    assert _advice({}) == ""
+    said = _advice({"hmm": 9.0, "bigram": 7.5})
+    assert "9.000 against 7.500" in said
+    assert all(option in said for option in ("--samples", "--hidden", "--smooth", "--prompts"))
+
+
+# -- a busy machine -------------------------------------------------------------------------------
+
+_ASK = """
+import os, sys
+from pcgcd.cli.machine import share_machine
+assert "torch" not in sys.modules, "too late: torch is imported"
+os.getloadavg = lambda: ({load}, 0, 0)
+os.sched_getaffinity = lambda _: range(4)
+share_machine()
+print(*(os.environ.get(name) for name in ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "KMP_BLOCKTIME")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "own", "expected"),
+    [
+        (0.1, {}, "PASSIVE 4 0"),
+        (2.2, {}, "PASSIVE 2 0"),
+        (9.0, {}, "PASSIVE 1 0"),
+        (9.0, {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE 3 0"),
+        (9.0, {"MKL_NUM_THREADS": "2"}, "PASSIVE None 0"),
+    ],
+)
+def test_threads_wait_asleep_and_leave_busy_cores_alone(
+    load: float, own: dict[str, str], expected: str
+) -> None:
+    names = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "KMP_BLOCKTIME", "MKL_NUM_THREADS")
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK.format(load=load)],
+        env={**kept, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == expected, done.stderr
+
+
+def test_a_process_that_has_torch_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    share_machine()
+    assert "OMP_WAIT_POLICY" not in os.environ

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 from pcgcd.cli import main
 from pcgcd.constraints import json_schema
 from pcgcd.hmm import HMM
+from pcgcd.lm import TransformersLM
 from tests.lm.examples import tiny_model, tiny_tokenizer
 
 SCHEMA = {
@@ -82,6 +84,48 @@ def test_a_table_for_people(model: Path, schema: Path, capsys: pytest.CaptureFix
     assert "ms per token" in out
 
 
+def test_equal_texts_are_one_row_with_their_weight(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(options(model, "--regex", "[[]/b[]]|y", "--particles", 16, "--seed", 0)) == 0
+    out = capsys.readouterr().out
+    assert "gcd: 2 different texts of 16" in out  # without an HMM, the default is GCD
+    assert out.count("[/b]") == 1
+    copies = [int(row.split("│")[2]) for row in out.splitlines() if "yes" in row]
+    assert sum(copies) == 16
+
+
+def test_temperature_zero_is_a_beam(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for particles in (1, 3):
+        more = ("--regex", "[a-z]{2}", "--temperature", 0, "--particles", particles, "--json")
+        assert main(options(model, *more)) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert len(found[0]["texts"]) == 1
+    assert len(set(found[1]["texts"])) == 3
+    assert found[1]["log_probs"] == sorted(found[1]["log_probs"], reverse=True)
+
+
+def test_the_model_sees_its_tools(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps([{"name": "go", "description": "Go there."}]))
+    seen = []
+    encode = TransformersLM._encode_chat
+
+    def recorded(self: TransformersLM, *arguments: Any) -> tuple[int, ...]:
+        seen.append(encode(self, *arguments))
+        return seen[-1][-20:]  # a tiny model reads no more
+
+    monkeypatch.setattr(TransformersLM, "_encode_chat", recorded)
+    common = ("--tools", tools, "--budget", 38, "--particles", 2, "--json")
+    assert main(options(model, *common)) == 0
+    assert "Go there." in tiny_tokenizer().decode(seen[-1])
+    assert main(options(model, *common, "--hide-tools")) == 0
+    assert len(seen) == 1
+
+
 def test_tools_keywords_and_patterns(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,7 +136,11 @@ def test_tools_keywords_and_patterns(
         )
     )
     common = ["--method", "gcd", "--particles", "2", "--budget", "40", "--json", "--seed", "0"]
-    for more in (["--tools", tools], ["--keywords", "hat,dog"], ["--regex", "[a-c]{3}"]):
+    for more in (
+        ["--tools", tools, "--hide-tools"],
+        ["--keywords", "hat,dog"],
+        ["--regex", "[a-c]{3}"],
+    ):
         assert main(options(model, *more, *common)) == 0
         result = json.loads(capsys.readouterr().out)
         assert all(result["satisfied"])
@@ -102,7 +150,12 @@ def test_tools_keywords_and_patterns(
     ("more", "message"),
     [
         (["--regex", "abc", "--method", "gcd", "--budget", "2"], "smallest budget that works is 3"),
-        (["--regex", "abc"], "--hmm"),
+        (["--regex", "abc", "--method", "pgcd"], "give --hmm, or use --method gcd"),
+        (["--regex", "abc", "--temperature", "0", "--method", "rejection"], "use --method gcd"),
+        (
+            ["--regex", "b", "--top-k", "1", "--truncate", "model", "--seed", "0"],
+            "--truncate allowed",
+        ),
         (["--regex", "(", "--method", "gcd"], "position"),
         (["--regex", "a", "--method", "gcd", "--particles", "0"], "particle"),
         (["--regex", "a", "--hmm", "no/such/folder"], "no/such/folder"),

@@ -22,7 +22,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", help="a tokenizer's folder or hub id; without it, tokens are single bytes")
     add("--cache", type=Path, help="folder in which compiled automata are kept")
-    add("--picture", type=Path, help="draw the automaton over bytes to this file")
+    add(
+        "--picture",
+        type=Path,
+        help="draw the automaton over bytes to this file, simplified if large",
+    )
     add("--json", action="store_true", help="print one JSON object")
 
 
@@ -73,14 +77,15 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.picture is not None:
         from pcgcd import viz
 
-        viz.save(viz.figure_automaton(byte_automaton), arguments.picture)
+        viz.save(viz.figure_constraint(byte_automaton), arguments.picture)
     if arguments.json:
         print(json.dumps(facts))
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(show_header=False)
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), str(value))
+        table.add_row(name.replace("_", " "), Text(str(value), overflow="fold"))
     Console().print(table)

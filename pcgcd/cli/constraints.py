@@ -17,7 +17,12 @@ def add_constraint_options(parser: argparse.ArgumentParser) -> None:
     """Exactly one of them has to be given."""
     add = parser.add_mutually_exclusive_group(required=True).add_argument
     add("--json-schema", type=Path, metavar="FILE", help="a JSON schema")
-    add("--tools", type=Path, metavar="FILE", help="a JSON list of tools")
+    add(
+        "--tools",
+        type=Path,
+        metavar="FILE",
+        help="a JSON list of tools, as of OpenAI, Anthropic or MCP",
+    )
     add("--regex", metavar="PATTERN", help="a regular expression, matched whole")
     add("--keywords", metavar="A,B,...", help="words that must all appear")
     add("--sql", type=Path, metavar="DATABASE", help="an SQLite database")
@@ -34,7 +39,7 @@ def read_constraint(arguments: argparse.Namespace) -> Constraint:
     if arguments.json_schema is not None:
         return constraints.json_schema(_read_json(arguments.json_schema))
     if arguments.tools is not None:
-        return constraints.function_call(_read_json(arguments.tools), style=arguments.style)
+        return constraints.function_call(read_tools(arguments.tools), style=arguments.style)
     if arguments.regex is not None:
         return constraints.regex(arguments.regex)
     if arguments.keywords is not None:
@@ -43,6 +48,11 @@ def read_constraint(arguments: argparse.Namespace) -> Constraint:
     if arguments.sql is not None:
         return constraints.sql(arguments.sql)
     return constraints.grammar(arguments.grammar.read_text(encoding="utf-8"))
+
+
+def read_tools(path: Path) -> Any:
+    """The tools of a file, as they are described there."""
+    return _read_json(path)
 
 
 def _read_json(path: Path) -> Any:

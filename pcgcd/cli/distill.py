@@ -6,6 +6,7 @@ Several processes distil together: ``torchrun --nproc-per-node 2 -m pcgcd distil
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -245,5 +246,24 @@ def _print(distilled: Distilled) -> None:
             f"Its emissions take {error.num_bytes / 1e6:.1f} MB as {error.dtype}; stored rows "
             f"differ from the true ones by {error.mean_kl:.2g} nats on average (KL)."
         )
+    hint = _advice(distilled.bits)
+    lines += [hint] if hint else []
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _advice(bits: Mapping[str, float]) -> str:
+    """What to do about an HMM that predicts worse than a bigram model; nothing for a better one.
+
+    >>> _advice({"hmm": 7.6, "bigram": 8.2})
+    ''
+    """
+    own, bigram = bits.get("hmm"), bits.get("bigram")
+    if own is None or bigram is None or own <= bigram:
+        return ""
+    return (
+        f"It predicts worse than a bigram model ({own:.3f} against {bigram:.3f} bits a token): it "
+        "will hardly guide. Use more samples (--samples), more hidden states (--hidden), "
+        "more epochs (--epochs), --smooth, or prompts like those that it will be used with "
+        "(--prompts)."
+    )

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcgcd.cli.constraints import add_constraint_options, read_constraint
+from pcgcd.cli.constraints import add_constraint_options, read_constraint, read_tools
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _METHODS = ("pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection")
 # The options that have the names of parameters of pcgcd.decoding.generate.
 _PASSED_ON = (
     *("budget", "particles", "method", "w", "potential", "resampling", "ess_threshold"),
-    *("temperature", "top_k", "top_p", "stop", "seed", "cache"),
+    *("temperature", "top_k", "top_p", "truncate", "stop", "seed", "cache"),
 )
 
 
@@ -28,10 +28,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to generate").add_argument
     add("--prompt", required=True, metavar="TEXT", help="what the text follows")
     add("--chat", action="store_true", help="send the prompt as a chat message")
+    add("--hide-tools", action="store_true", help="do not show the model its --tools")
     add("--budget", type=int, default=128, help="the largest number of tokens (%(default)s)")
     add("--stop", action="append", metavar="TEXT", help="end the text here; repeat")
     add = parser.add_argument_group("how").add_argument
-    add("--method", choices=_METHODS, default="pgcd", help="(%(default)s)")
+    add("--method", choices=_METHODS, help="by default pgcd where there is an HMM, else gcd")
     add("--particles", type=int, default=8, help="the number of texts (%(default)s)")
     add("--model", help="a model's folder, hub id or GGUF file; without it, the default model")
     add(
@@ -53,9 +54,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="(%(default)s)",
     )
     add("--ess-threshold", type=float, default=0.5, help="(%(default)s)")
-    add("--temperature", type=float, default=1.0, help="(%(default)s)")
-    add("--top-k", type=int, help="keep the k most likely tokens")
-    add("--top-p", type=float, help="keep tokens of this total probability")
+    add("--temperature", type=float, default=1.0, help="0 is greedy, a beam (%(default)s)")
+    add("--top-k", type=int, help="keep the k most likely of the allowed tokens")
+    add("--top-p", type=float, help="keep the allowed tokens of this share of the probability")
+    add(
+        "--truncate",
+        choices=["allowed", "model"],
+        default="allowed",
+        help="whether top-k and top-p choose from allowed tokens or from all (%(default)s)",
+    )
     add("--seed", type=int, help="the same seed gives the same texts")
     add("--cache", type=Path, help="folder in which compiled automata are kept")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -68,9 +75,11 @@ def _guide(arguments: argparse.Namespace) -> CircuitLike | None:
     if arguments.hmm is not None:
         hmms = [load_hmm(folder) for folder in arguments.hmm]
         return hmms[0] if len(hmms) == 1 else mixture(hmms, [1 / len(hmms)] * len(hmms))
-    if arguments.method not in ("pgcd", "twisted") and arguments.potential != "pgcd":
+    if arguments.method not in (None, "pgcd", "twisted") and arguments.potential != "pgcd":
         return None
     if arguments.model is not None:
+        if arguments.method is None and arguments.potential != "pgcd":
+            return None
         raise InvalidParameterError(
             "looking ahead needs an HMM distilled from the model: give --hmm, or use --method gcd, "
             "which needs none"
@@ -87,9 +96,11 @@ def run(arguments: argparse.Namespace) -> None:
 
     lm = load_model(arguments.model)
     prompt = arguments.prompt
+    shown = arguments.tools is not None and not arguments.hide_tools
     result = generate(
         lm,
         constraint,
+        tools=read_tools(arguments.tools) if shown else None,
         prompt=[{"role": "user", "content": prompt}] if arguments.chat else prompt,
         hmm=hmm,
         smc=not arguments.plain,
@@ -107,17 +118,22 @@ def _print_table(result: Generation) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{result.method}: {len(result)} texts")
+    posterior = result.posterior()
+    noun = "text" if len(posterior) == 1 else "different texts"
+    table = Table(title=Text(f"{result.method}: {len(posterior)} {noun} of {len(result)}"))
     table.add_column("weight", justify="right")
+    table.add_column("copies", justify="right")
     table.add_column("valid")
     table.add_column("tokens", justify="right")
     table.add_column("text", overflow="fold")
-    for i in sorted(range(len(result)), key=lambda i: -result.weights[i]):
+    for text, weight in posterior.items():
+        places = [i for i, other in enumerate(result.texts) if other == text]
         table.add_row(
-            f"{result.weights[i]:.3f}",
-            "yes" if result.satisfied[i] else "no",
-            str(len(result.token_ids[i])),
-            Text(result.texts[i]),
+            f"{weight:.3f}",
+            str(len(places)),
+            "yes" if result.satisfied[places[0]] else "no",
+            str(min(len(result.token_ids[i]) for i in places)),
+            Text(text),
         )
     console = Console()
     console.print(table)

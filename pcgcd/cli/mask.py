@@ -72,7 +72,7 @@ def _print_table(facts: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{facts['allowed']} tokens may follow {facts['prefix']!r}")
+    table = Table(title=Text(f"{facts['allowed']} tokens may follow {facts['prefix']!r}"))
     table.add_column("id", justify="right")
     table.add_column("token")
     for row in facts["tokens"]:

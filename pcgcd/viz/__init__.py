@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pcgcd.viz.automaton import draw_automaton, figure_automaton
 from pcgcd.viz.circuit import draw_circuit, figure_circuit
+from pcgcd.viz.collapsing import collapsed, figure_constraint
 from pcgcd.viz.files import save
 from pcgcd.viz.genealogy import draw_genealogy, figure_genealogy
 from pcgcd.viz.generation import draw_effective_sizes, draw_valid, figure_methods
@@ -19,6 +20,7 @@ from pcgcd.viz.tensors import automaton_matrices, draw_matrix, figure_tensors
 
 __all__ = [
     "automaton_matrices",
+    "collapsed",
     "draw_automaton",
     "draw_circuit",
     "draw_convergence",
@@ -30,6 +32,7 @@ __all__ = [
     "draw_valid",
     "figure_automaton",
     "figure_circuit",
+    "figure_constraint",
     "figure_convergence",
     "figure_genealogy",
     "figure_messages",
