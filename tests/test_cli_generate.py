@@ -153,7 +153,7 @@ def test_tools_keywords_and_patterns(
         (["--regex", "abc", "--method", "pgcd"], "give --hmm, or use --method gcd"),
         (["--regex", "abc", "--temperature", "0", "--method", "rejection"], "use --method gcd"),
         (
-            ["--regex", "b", "--top-k", "1", "--truncate", "model", "--seed", "0"],
+            ["--regex", "b", "--top-k", "1", "--truncate", "model", "--seed", "0", "--json"],
             "--truncate allowed",
         ),
         (["--regex", "(", "--method", "gcd"], "position"),
