@@ -13,14 +13,15 @@ import numpy as np
 from torch import Tensor
 
 from pcgcd.basics.keeping import kept_with
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint, constraint_of, of_response_format, of_tool_choice
 from pcgcd.constraints import regex as pattern_of
 from pcgcd.decoding.contracts import check_language_model
 from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.portfolio import components_of
-from pcgcd.decoding.potentials import Potential
-from pcgcd.decoding.proposals import GCD, PGCD, Proposal, Twisted
+from pcgcd.decoding.potentials import Potential, Terminal
+from pcgcd.decoding.proposals import GCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.rejection import reject
 from pcgcd.decoding.requests import Plan, Request, choose, stop_rule
@@ -51,6 +52,7 @@ class Options(TypedDict, total=False):
     hmm: CircuitLike | None
     w: float | None
     gcd_share: float | None
+    adapt: int
     potential: str | Potential | None
     smc: bool
     resampling: str | Resampler
@@ -93,6 +95,7 @@ def generate(
     hmm: CircuitLike | None = None,
     w: float | None = None,
     gcd_share: float | None = None,
+    adapt: int = 0,
     potential: str | Potential | None = None,
     smc: bool = True,
     resampling: str | Resampler = "systematic",
@@ -142,6 +145,9 @@ def generate(
             by default 0.7 for P-GCD and 0.5 for "twisted".
         gcd_share: The share of the texts that "pgcd" and "twisted" draw from GCD, so that a guide
             which is wrong cannot hide a text; by default 0.5. At 0 the guide is trusted alone.
+        adapt: First draw so many continuations of the prompt from the language model alone, and
+            adapt the HMMs of the guide to them. The texts do not depend on these, so the result
+            stays unbiased; they cost as much as so many particles.
         potential: "pgcd" (look ahead with the guide), "prefix" (the text still fits in the budget),
             "local" (some text of any length is left), "terminal" (nothing before the end), or a
             potential of your own. By default the one that goes with the method.
@@ -184,6 +190,7 @@ def generate(
         hmm=hmm,
         w=w,
         gcd_share=gcd_share,
+        adapt=adapt,
         potential=potential,
         smc=SMC(
             particles,
@@ -283,6 +290,7 @@ class Generator:
         max_attempts: The cap of rejection sampling, for each request.
         cache: A folder in which compiled automata are kept.
         gcd_share: See :func:`generate`.
+        adapt: See :func:`generate`.
     """
 
     lm: LanguageModel
@@ -295,11 +303,13 @@ class Generator:
     max_attempts: int = 1000
     cache: Path | str | None = None
     gcd_share: float | None = None
+    adapt: int = 0
 
     def __post_init__(self) -> None:
         """Check the settings, as far as they do not depend on a request."""
         check_language_model(self.lm)
         choose(self.method, self.potential, self.w, self.gcd_share)
+        check_whole_number("adapt, the number of continuations,", self.adapt, 0)
         if self.max_attempts < 1:
             raise InvalidParameterError(
                 f"max_attempts must be at least 1, but is {self.max_attempts}"
@@ -458,10 +468,9 @@ class _Run:
         if not self.tasks:
             return
         generator = self.generator
-        start = start_batch(
-            [(engine, n) for (_, _, engine), n in zip(self.tasks, self.budgets, strict=True)]
-        )
-        yield from generator.smc.steps(
+        engines, pilots = self._engines(rng)
+        start = start_batch(list(zip(engines, self.budgets, strict=True)))
+        for step in generator.smc.steps(
             generator.lm,
             self.prompts,
             start,
@@ -469,7 +478,37 @@ class _Run:
             self.plan.potential,
             stop=stop_rule(generator.stop, generator.lm.vocabulary),
             seed=rng,
+        ):
+            # What the pilot texts took is part of the first step.
+            yield replace(
+                step,
+                seconds=step.seconds + sum(pilot.seconds for pilot in pilots),
+                model_seconds=step.model_seconds + sum(pilot.model_seconds for pilot in pilots),
+            )
+            pilots = []
+
+    def _engines(self, rng: Randomness) -> tuple[list[PrefixEngine], list[Step]]:
+        """What answers for each task, adapted to pilot texts if that is asked for; their steps."""
+        generator = self.generator
+        if not generator.adapt or not self.plan.needs_guide:
+            return [engine for _, _, engine in self.tasks], []
+        sharpening = generator.smc.sharpening
+        smc = SMC(
+            generator.adapt, None, sharpening=Sharpening() if sharpening.is_greedy else sharpening
         )
+        masks = [target.engine(guided=False) for _, target, _ in self.tasks]
+        start = start_batch(list(zip(masks, self.budgets, strict=True)))
+        pilots = list(
+            smc.steps(generator.lm, self.prompts, start, Unconstrained(), Terminal(), seed=rng)
+        )
+        drawn = pilots[-1].population
+        engines = []
+        for number, ((_, target, _), prompt) in enumerate(
+            zip(self.tasks, self.prompts, strict=True)
+        ):
+            samples = [drawn.tokens[i] for i in drawn.members(number)]
+            engines.append(target.engine(prompt, samples=samples))
+        return engines, pilots
 
     def results(self, steps: Sequence[Step]) -> list[Generation]:
         """What came of each request."""

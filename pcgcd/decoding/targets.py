@@ -95,14 +95,21 @@ class Target:
         length = None if fixed is None else fixed.num_variables
         return cls(_constraint(automata, vocabulary), guide, length)
 
-    def engine(self, prompt: Iterable[int] = (), *, guided: bool = True) -> PrefixEngine:
+    def engine(
+        self,
+        prompt: Iterable[int] = (),
+        *,
+        guided: bool = True,
+        samples: Sequence[Sequence[int]] = (),
+    ) -> PrefixEngine:
         """What answers for prefixes.
 
         Args:
             prompt: The tokens of the prompt: a guide that copies from prompts is conditioned.
             guided: Whether the guide is asked; masks alone do not need it.
+            samples: Continuations of the prompt that HMMs of the guide are adapted to.
         """
-        guide = None if self.guide is None or not guided else given(self.guide, prompt)
+        guide = None if self.guide is None or not guided else given(self.guide, prompt, samples)
         return engine_of(guide, self.automaton)
 
 
@@ -133,16 +140,25 @@ def _constraint(automata: Sequence[FiniteAutomaton], vocabulary: Vocabulary) -> 
     return joined(ready, vocabulary.logits_size)
 
 
-def given(guide: CircuitLike, prompt: Iterable[int]) -> CircuitLike:
-    """The guide of answers to a prompt: every HMM in it that has learnt to copy is conditioned."""
+def given(
+    guide: CircuitLike, prompt: Iterable[int], samples: Sequence[Sequence[int]] = ()
+) -> CircuitLike:
+    """The guide of answers to a prompt: every HMM in it that has learnt to copy is conditioned.
+
+    Args:
+        guide: The guide.
+        prompt: The tokens of the prompt.
+        samples: Continuations of it; every HMM is adapted to them.
+    """
     if isinstance(guide, HiddenMarkovModel):
-        return guide.given(prompt)
+        told = guide.given(prompt)
+        return told.adapted(samples) if samples else told
     tokens = tuple(prompt)
     if isinstance(guide, ChainMixture):
-        parts = [given(part, tokens) for part in guide.operands]
+        parts = [given(part, tokens, samples) for part in guide.operands]
         return guide if _same(parts, guide.operands) else mixture(parts, guide.weights)
     if isinstance(guide, Chain) and len(guide.factors) > 1:
-        factors = [given(factor, tokens) for factor in guide.factors]
+        factors = [given(factor, tokens, samples) for factor in guide.factors]
         return guide if _same(factors, guide.factors) else reduce(circuit_product, factors)
     return guide
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -115,6 +115,23 @@ class HiddenMarkovModel(Chain):
             return self
         going_on = Copying(self.copying.rates.masked_fill(self.ended, 0), self.copying.weights)
         return self.with_emission(going_on.emission(self.emission, prompt))
+
+    def adapted(
+        self, samples: Sequence[Sequence[int]], *, strength: float = 2.0, steps: int = 2
+    ) -> Self:
+        """The model of the texts that some samples are of, with this one as the prior.
+
+        For instance continuations of one prompt, drawn from the language model: see
+        :mod:`pcgcd.hmm.adaptation`. Samples that are impossible in this model teach it nothing.
+
+        Args:
+            samples: The tokens of each, the one that ended it included; they may be cut off.
+            strength: How many observations each row of this model is worth.
+            steps: The number of steps of EM.
+        """
+        from pcgcd.hmm.adaptation import adapted
+
+        return adapted(self, samples, strength=strength, steps=steps)
 
     def with_emission(self, emission: Tensor, copying: Copying | None = None) -> Self:
         """The same initial and transition probabilities with other emissions, (H, V).

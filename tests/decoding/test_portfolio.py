@@ -19,6 +19,7 @@ from pcgcd.decoding import (
     PGCD,
     RESAMPLERS,
     SMC,
+    Generator,
     LookAhead,
     NextStep,
     Population,
@@ -27,6 +28,7 @@ from pcgcd.decoding import (
     PrefixValidity,
     Proposal,
     Randomness,
+    Request,
     Twisted,
     Unconstrained,
     extend,
@@ -251,3 +253,45 @@ def test_bad_portfolios_are_refused(
 def test_a_share_of_one_is_gcd_and_is_refused() -> None:
     with pytest.raises(InvalidParameterError, match='method="gcd"'):
         pcgcd.generate(worlds.table(), regex("a"), budget=3, gcd_share=1.0)
+
+
+# -- guides that are adapted to the prompt --------------------------------------------------------
+
+
+def test_adapted_guides_keep_the_evidence_unbiased() -> None:
+    """Pilot texts change the proposal of each run, and the mean of the runs is exact."""
+    lm, fa = worlds.table(), worlds.AUTOMATA["deterministic"]
+    exact = sum(worlds.target(lm, fa, BUDGET).values())
+    runs = 150
+    generator = Generator(lm, hmm=GUIDES["wrong"], adapt=3, smc=SMC(2))
+    results = generator.run([Request(fa, (), BUDGET)] * runs, seed=5)
+    found = np.exp([result.log_evidence for result in results])
+    assert abs(found.mean() - exact) < 4 * found.std() / math.sqrt(runs)
+    assert all(result.model_seconds > 0 for result in results)
+
+
+def test_a_guide_is_adapted_to_texts_of_the_language_model() -> None:
+    """After the pilots the guide knows the model's habits: its proposal is nearly exact."""
+    lm = TableLM(AB, lambda prefix: torch.tensor([0.05, 0.85, 0.1], dtype=torch.float64))
+    hmm = HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.85, 0.05, 0.1]]))
+
+    def spread(adapt: int) -> float:
+        result = pcgcd.generate(
+            lm,
+            regex("[ab]{3}"),
+            hmm=hmm,
+            method=PGCD(0.0),
+            adapt=adapt,
+            budget=4,
+            particles=100,
+            smc=False,
+            seed=0,
+        )
+        return float(np.std(result.log_weights))
+
+    assert spread(64) < 0.5 * spread(0)
+
+
+def test_a_number_of_pilots_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidParameterError, match="adapt, the number of continuations,"):
+        Generator(worlds.table(), adapt=-1)
