@@ -15,6 +15,7 @@ from pcgcd.automata.padding import is_padded, padded
 from pcgcd.circuits import Chain, CircuitLike
 from pcgcd.constraints import regex
 from pcgcd.decoding import (
+    PGCD,
     SMC,
     Generator,
     Population,
@@ -126,7 +127,7 @@ def test_without_an_automaton_everything_is_allowed_and_the_guide_guides() -> No
 def test_the_method_follows_from_the_target() -> None:
     lm, fa = worlds.table(), worlds.AUTOMATA["constraint"]
     assert pcgcd.generate(lm, fa, budget=BUDGET, seed=0).method == "gcd"
-    assert pcgcd.generate(lm, fa, hmm=worlds.hmm(), budget=BUDGET, seed=0).method == "pgcd"
+    assert pcgcd.generate(lm, fa, hmm=worlds.hmm(), budget=BUDGET, seed=0).method == "twisted"
     requests = [Request(fa, budget=BUDGET), Request(worlds.hmm() * fa, budget=BUDGET)]
     results = Generator(lm, smc=SMC(2)).run(requests, seed=0)
     assert [result.method for result in results] == ["gcd", "gcd"]
@@ -365,7 +366,15 @@ def test_generation_conditions_the_guide_on_the_prompt() -> None:
 
     def spread(prompt: tuple[int, ...]) -> float:
         result = pcgcd.generate(
-            lm, fa, hmm=hmm, prompt=prompt, budget=2, particles=64, w=0.0, smc=False, seed=0
+            lm,
+            fa,
+            hmm=hmm,
+            prompt=prompt,
+            budget=2,
+            particles=64,
+            method=PGCD(0.0),
+            smc=False,
+            seed=0,
         )
         return max(result.log_weights) - min(result.log_weights)
 
