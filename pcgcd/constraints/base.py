@@ -22,6 +22,8 @@ from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.weights import language_only
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits.tables import table_html
+from pcgcd.constraints import checkers
+from pcgcd.constraints.checkers import Checker
 from pcgcd.constraints.checks import literal_text
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
@@ -45,6 +47,7 @@ class Constraint:
             and bounds that were lowered (keyword, place, from, to).
         state_limit: How many states any automaton on the way to the automaton may have.
         reader: From a text to the value that it stands for, if that is not the text itself.
+        checker: What the automaton leaves open is asked of it, once a text has ended.
     """
 
     expression: Expression
@@ -52,6 +55,7 @@ class Constraint:
     dropped: tuple[str, ...] = ()
     reader: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
     state_limit: int = STATE_LIMIT
+    checker: Checker | None = field(default=None, repr=False)
 
     @classmethod
     def from_automaton(
@@ -101,9 +105,13 @@ class Constraint:
         return compile_expression(self.expression, state_limit=self.state_limit)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether the text is in the set, byte by byte."""
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        return self.automaton.accepts(data)
+        """Whether the automaton accepts the text, byte by byte."""
+        return self.automaton.accepts(_bytes_of(text))
+
+    def check(self, text: str | bytes) -> bool:
+        """Whether the text is in the set, also by what the automaton leaves open, if anything."""
+        data = _bytes_of(text)
+        return self.matches(data) and (self.checker is None or self.checker(data))
 
     def parse(self, text: str) -> Any:
         """The value that a text of the set stands for: of JSON, of a type, of a function call.
@@ -138,15 +146,15 @@ class Constraint:
 
     def __or__(self, other: Constraint | str) -> Constraint:
         """Either of the two; a text of both is parsed by the first."""
-        return self._with(other, union, "|", _first_that_matches)
+        return self._with(other, union, "|", checkers.either, _first_that_matches)
 
     def __and__(self, other: Constraint | str) -> Constraint:
         """Both at once; parsed by the first that has values of its own."""
-        return self._with(other, intersection, "&", _first_with_values)
+        return self._with(other, intersection, "&", checkers.both, _first_with_values)
 
     def __add__(self, other: Constraint | str) -> Constraint:
         """One after the other; a plain text beside a constraint leaves its values as they are."""
-        result = self._with(other, concatenation, "+")
+        result = self._with(other, concatenation, "+", checkers.in_turn)
         return replace(result, reader=_after(self, "", other)) if isinstance(other, str) else result
 
     def __radd__(self, other: str) -> Constraint:
@@ -169,13 +177,15 @@ class Constraint:
         count = f"{{{least},{'' if most is None else most}}}"
         description = _shortened(f"({self.description}){count}")
         expression = repeat(self.expression, least, most)
-        return Constraint(expression, description, self.dropped, None, self.state_limit)
+        checker = checkers.repeated(self.check, least, most) if self.checker else None
+        return Constraint(expression, description, self.dropped, None, self.state_limit, checker)
 
     def _with(
         self,
         other: Constraint | str,
         combine: object,
         sign: str,
+        check: Callable[[Checker, Checker], Checker],
         readers: Callable[[Constraint, Constraint], Callable[[str], Any] | None] | None = None,
     ) -> Constraint:
         second = _constraint_of(other) if isinstance(other, str) else other
@@ -185,7 +195,9 @@ class Constraint:
         description = _shortened(f"({self.description} {sign} {second.description})")
         reader = None if readers is None else readers(self, second)
         limit = max(self.state_limit, second.state_limit)
-        return Constraint(expression, description, self.dropped + second.dropped, reader, limit)
+        checker = check(self.check, second.check) if self.checker or second.checker else None
+        dropped = self.dropped + second.dropped
+        return Constraint(expression, description, dropped, reader, limit, checker)
 
     def _repr_html_(self) -> str:
         """The description, and the automaton over bytes where it is small."""
@@ -201,6 +213,10 @@ class Constraint:
 
     def __repr__(self) -> str:
         return f"Constraint({self.description})"
+
+
+def _bytes_of(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
 
 
 def _constraint_of(text: str) -> Constraint:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pcgcd.decoding.contracts import check_candidates
 from pcgcd.decoding.next_step import NextStep
-from pcgcd.decoding.population import Population, Stop, rate
+from pcgcd.decoding.population import Check, Population, Stop, rate
 from pcgcd.decoding.potentials import Potential
 from pcgcd.decoding.proposals import Proposal
 
@@ -47,6 +47,7 @@ def widen(
     *,
     eos_ids: Collection[int],
     stop: Stop | None = None,
+    check: Check | None = None,
 ) -> tuple[Population, tuple[int, ...]]:
     """Give each task the best of its texts and of their extensions by one token.
 
@@ -60,6 +61,7 @@ def widen(
         potential: What rates the prefixes that go on.
         eos_ids: The tokens that end a text.
         stop: An additional end of texts.
+        check: Of a text that fails, f is zero.
 
     Returns:
         The particles, and which one each of them comes from.
@@ -80,7 +82,8 @@ def widen(
     texts = [(*population.tokens[i], token) for i, token in zip(parents, tokens, strict=True)]
     total = population.log_probs[parents] + gain[rows, columns]
     state = population.state.select(rows).advance(tokens)
-    outcome = rate(state, texts, potential, eos_ids=eos_ids, stop=stop)
+    tasks = [population.task[i] for i in parents]
+    outcome = rate(state, texts, tasks, potential, eos_ids=eos_ids, stop=stop, check=check)
 
     entries = [
         _Entry(float(population.log_weights[i]), i, None, population.tokens[i])

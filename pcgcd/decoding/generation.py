@@ -477,6 +477,7 @@ class _Run:
             self.plan.proposal,
             self.plan.potential,
             stop=stop_rule(generator.stop, generator.lm.vocabulary),
+            check=self._passes if any(target.check for _, target, _ in self.tasks) else None,
             seed=rng,
         ):
             # What the pilot texts took is part of the first step.
@@ -509,6 +510,11 @@ class _Run:
             samples = [drawn.tokens[i] for i in drawn.members(number)]
             engines.append(target.engine(prompt, samples=samples))
         return engines, pilots
+
+    def _passes(self, task: int, tokens: tuple[int, ...]) -> bool:
+        """Whether the text of a task passes what its automaton leaves open."""
+        check = self.tasks[task][1].check
+        return check is None or check(self.generator.lm.vocabulary.decode(tokens))
 
     def results(self, steps: Sequence[Step]) -> list[Generation]:
         """What came of each request."""
@@ -543,16 +549,24 @@ class _Run:
             method=self.plan.name,
             seconds=sum(s.seconds for s in steps),
             model_seconds=sum(s.model_seconds for s in steps),
-            error=self._dead_end(token_ids) if log_evidence == -math.inf else None,
+            error=self._dead_end(target, token_ids) if log_evidence == -math.inf else None,
             reader=request.reader,
         )
 
-    def _dead_end(self, token_ids: Sequence[tuple[int, ...]]) -> DeadEndError | None:
+    def _dead_end(
+        self, target: Target, token_ids: Sequence[tuple[int, ...]]
+    ) -> DeadEndError | None:
         """Why no text has any weight, where the proposal never leaves the constraint."""
         if not all(
             isinstance(p, GCD | PGCD | Twisted) for p, _ in components_of(self.plan.proposal)
         ):
             return None
+        if target.check is not None and any(map(target.automaton.accepts, token_ids)):
+            return DeadEndError(
+                f"all {len(token_ids)} particles died: their texts fail the check of what was "
+                "relaxed in the constraint (see its 'dropped'); use more particles, or say it "
+                "in a way that need not be relaxed, such as a finite set of items"
+            )
         return DeadEndError(
             f"all particles died: after {max(map(len, token_ids))} tokens the language model gave "
             "probability zero to every token that the constraint allows; a higher temperature, "

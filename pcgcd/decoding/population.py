@@ -25,6 +25,9 @@ T = TypeVar("T")
 Stop: TypeAlias = Callable[[tuple[int, ...]], bool]
 """Whether a text that satisfies the constraint ends here, without an end-of-sequence token."""
 
+Check: TypeAlias = Callable[[int, tuple[int, ...]], bool]
+"""Whether the whole text of a task's tokens passes what the automaton of the task leaves open."""
+
 
 @dataclass(frozen=True, eq=False)
 class Population:
@@ -123,6 +126,7 @@ def extend(
     *,
     eos_ids: Collection[int],
     stop: Stop | None = None,
+    check: Check | None = None,
 ) -> Population:
     """Propose one more token for each active particle and weigh it.
 
@@ -134,6 +138,7 @@ def extend(
         rng: The source of randomness.
         eos_ids: The tokens that end a text.
         stop: An additional end of texts.
+        check: Of a text that fails, f is zero.
     """
     active = list(population.active)
     step = NextStep(population.state, log_probs)
@@ -144,7 +149,9 @@ def extend(
 
     state = population.state.advance(tokens)
     texts = [(*population.tokens[i], t) for i, t in zip(active, tokens, strict=True)]
-    ended, log_final, log_twist = rate(state, texts, potential, eos_ids=eos_ids, stop=stop)
+    ended, log_final, log_twist = rate(
+        state, texts, tasks, potential, eos_ids=eos_ids, stop=stop, check=check
+    )
 
     before = population.log_twist[active]
     gain = log_p - log_q + log_twist - before
@@ -188,19 +195,23 @@ class Outcome(NamedTuple):
 def rate(
     state: PrefixState,
     texts: Sequence[tuple[int, ...]],
+    tasks: Sequence[int],
     potential: Potential,
     *,
     eos_ids: Collection[int],
     stop: Stop | None = None,
+    check: Check | None = None,
 ) -> Outcome:
     """Say which prefixes have ended, and rate all of them.
 
     Args:
         state: The prefixes.
         texts: Their tokens.
+        tasks: The task of each.
         potential: What rates those that go on.
         eos_ids: The tokens that end a text.
         stop: An additional end of texts.
+        check: Of a text that fails, f is zero.
     """
     log_final, remaining = state.log_final().tolist(), state.remaining.tolist()
     ended = [
@@ -212,6 +223,12 @@ def rate(
     log_twist = check_log_twist(potential.log_twist(state), len(texts), potential)
     for row, end in enumerate(ended):
         if end:
+            if (
+                check is not None
+                and log_final[row] > -math.inf
+                and not check(tasks[row], texts[row])
+            ):
+                log_final[row] = -math.inf
             log_twist[row] = log_final[row]
     return Outcome(ended, log_final, log_twist)
 

@@ -80,7 +80,7 @@ class Request:
     def satisfied_by(self, target: Target, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
         """Whether the text of the tokens satisfies the constraint, whoever made it."""
         if isinstance(self.target, Constraint):
-            return self.target.matches(vocabulary.decode(tokens))
+            return self.target.check(vocabulary.decode(tokens))
         return target.automaton.accepts(tokens)
 
 

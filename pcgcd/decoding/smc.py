@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pcgcd.decoding.beam import widen
 from pcgcd.decoding.contracts import check_language_model, check_log_probs, check_session
-from pcgcd.decoding.population import Population, Stop, extend, resample
+from pcgcd.decoding.population import Check, Population, Stop, extend, resample
 from pcgcd.decoding.portfolio import components_of
 from pcgcd.decoding.potentials import Potential
 from pcgcd.decoding.proposals import Proposal
@@ -86,6 +87,7 @@ class SMC:
         potential: Potential,
         *,
         stop: Stop | None = None,
+        check: Check | None = None,
         seed: int | Randomness | None = None,
     ) -> Iterator[Step]:
         """Run, one record for each token.
@@ -97,6 +99,7 @@ class SMC:
             proposal: What tokens are drawn from.
             potential: What rates unfinished texts.
             stop: Ends a text that satisfies the constraint; part of the target, as EOS is.
+            check: Asked of each text that has ended; one that fails has the weight zero.
             seed: The same seed gives the same run.
         """
         rng = seed if isinstance(seed, Randomness) else Randomness(seed)
@@ -113,6 +116,7 @@ class SMC:
         check_session(session)
         model_seconds = time.perf_counter() - clock
         eos_ids = frozenset(lm.vocabulary.eos_ids)
+        ends: Any = {"eos_ids": eos_ids, "stop": stop, "check": check}
         number = 0
         while population.active:
             number += 1
@@ -127,13 +131,9 @@ class SMC:
             before = population.tokens
             ancestors = None
             if self.sharpening.is_greedy:
-                population, ancestors = widen(
-                    population, log_probs, proposal, potential, eos_ids=eos_ids, stop=stop
-                )
+                population, ancestors = widen(population, log_probs, proposal, potential, **ends)
             else:
-                population = extend(
-                    population, log_probs, proposal, potential, rng, eos_ids=eos_ids, stop=stop
-                )
+                population = extend(population, log_probs, proposal, potential, rng, **ends)
             log_weights = tuple(population.log_weights.tolist())
             sizes = tuple(map(population.effective_sample_size, range(len(prompts))))
             drawn = tuple(

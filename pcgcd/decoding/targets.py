@@ -7,7 +7,7 @@ with EOS here, so that masks ("within n tokens") and messages ("in exactly n ste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
@@ -38,11 +38,14 @@ class Target:
         automaton: The constraint, padded with EOS; several are joined into one.
         guide: A circuit that looks ahead; None if there is none.
         length: The number of tokens of a text, if the circuit is of one length.
+        check: Asked of texts that have ended; f is zero where it says no. None if the automaton
+            says all.
     """
 
     automaton: FiniteAutomaton
     guide: CircuitLike | None = None
     length: int | None = None
+    check: Callable[[bytes], bool] | None = None
 
     @classmethod
     def of(
@@ -93,7 +96,8 @@ class Target:
                 )
         fixed = next((c for c in (wanted, guide) if isinstance(c, Circuit)), None)
         length = None if fixed is None else fixed.num_variables
-        return cls(_constraint(automata, vocabulary), guide, length)
+        check = wanted.checker if isinstance(wanted, Constraint) else None
+        return cls(_constraint(automata, vocabulary), guide, length, check)
 
     def engine(
         self,

@@ -14,6 +14,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pcgcd.constraints import Constraint, json_schema
+from pcgcd.constraints.json_schema.checking import satisfies
+from pcgcd.constraints.json_schema.document import Document
+from pcgcd.constraints.json_schema.formulas import holds
+from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, UnsupportedConstraintError
 from tests.constraints.json_fuzzing import SchemaMaker, constants_of, texts_of
 from tests.constraints.json_walks import random_text
@@ -53,7 +57,7 @@ def check(seed: int) -> bool:
         constraint = built(schema, order=order)
     except (UnsupportedConstraintError, AutomatonTooLargeError):
         return False
-    words = []
+    words, reader = [], Reader(Document(schema))
     for i in range(0 if constraint is None else 6):
         text = random_text(constraint, 10 * seed + i)
         words.append(finite(text))
@@ -62,6 +66,8 @@ def check(seed: int) -> bool:
     near = [maker.mutated(maker.rng.choice([*words, *known])) for _ in range(4) if words or known]
     for value in (*known[:8], *near, *words, *(maker.value(2) for _ in range(2))):
         valid = validator.is_valid(value)
+        # What checks whole values after a relaxation must agree as well, without any automaton.
+        assert satisfies(reader, holds(reader.document.root), value) == valid, (seed, schema, value)
         texts = islice(texts_of(value), MOST_TEXTS)
         accepted = constraint is not None and any(map(constraint.matches, texts))
         complete = constraint is None or not constraint.dropped

@@ -211,6 +211,7 @@ class Builder:
                 raise error
             raise UnsupportedConstraintError(f"the schema at {place} cannot be honoured: {error}")
         self.reader.dropped[f"everything but the type at {place}"] = None
+        self.reader.is_relaxed = True
         return self._of(type(spec)(), formula, depth)
 
     def order_of(self, formula: Formula) -> tuple[str, ...]:

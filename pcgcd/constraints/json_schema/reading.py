@@ -44,14 +44,32 @@ from pcgcd.constraints.json_schema.specs import (
     kind_of,
     meet_all,
 )
-from pcgcd.errors import PcgcdError, UnsupportedConstraintError
+from pcgcd.errors import InvalidParameterError, PcgcdError, UnsupportedConstraintError
 
 _MAX_DEPTH = 60
 _MAX_OPTIONS = 1_000
 _TYPES = (*KINDS, "integer")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _DEPENDENT = ("dependentSchemas", "dependencies")
+_UNEVALUATED = {"unevaluatedProperties": "object", "unevaluatedItems": "array"}
 _IN_PLACE = (*_REFERENCES, "allOf", "not", "anyOf", "oneOf", "if", *_DEPENDENT)
+
+
+def relaxed_keywords(relax: Iterable[str]) -> frozenset[str]:
+    """The keywords that may be relaxed, checked.
+
+    >>> sorted(relaxed_keywords(["uniqueItems"]))
+    ['uniqueItems']
+    """
+    names = frozenset([relax] if isinstance(relax, str) else relax)
+    own = (keyword for keywords in OWN_KEYWORDS.values() for keyword in keywords)
+    known = {*own, *_IN_PLACE, *_UNEVALUATED}
+    if names - known:
+        raise InvalidParameterError(
+            f"relax must name keywords of JSON Schema, but {sorted(map(str, names - known))} are "
+            f"none that can be relaxed; these can be: {', '.join(sorted(known))}"
+        )
+    return names
 
 
 class _CircleError(UnsupportedConstraintError):
@@ -65,6 +83,7 @@ class Reader:
         strict: Whether no keyword but those of ``relax`` may be left out.
         relax: The keywords that may be.
         dropped: What was left out, keyword and place.
+        is_relaxed: Whether a keyword was left out, so that too much is accepted.
     """
 
     def __init__(
@@ -74,6 +93,7 @@ class Reader:
         self.strict = strict
         self.relax = relax
         self.dropped: dict[str, None] = {}  # keyword and place
+        self.is_relaxed = False
         self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
         self._active: dict[tuple[Formula, str], None] = {}
         self._possible: dict[Formula, bool] = {}
@@ -144,6 +164,7 @@ class Reader:
         if self.strict and where.split(" ")[0] not in self.relax:
             raise error
         self.dropped[where] = None
+        self.is_relaxed = True
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -235,7 +256,7 @@ class Reader:
             result = self._meet(result, options, formula) if positive else [*result, *options]
             if positive and not result:
                 return result
-        for keyword, of in (("unevaluatedProperties", "object"), ("unevaluatedItems", "array")):
+        for keyword, of in _UNEVALUATED.items():
             if keyword in schema and of == kind:
                 result = self._unevaluated(place, keyword, result, positive)
         return result if positive else self._unseen(result)

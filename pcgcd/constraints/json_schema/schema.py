@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal
 
 from pcgcd.automata.expressions import NOTHING, Expression
@@ -10,11 +12,12 @@ from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.basics.choices import check_one_of
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.json_schema.building import Builder, Style
+from pcgcd.constraints.json_schema.checking import text_satisfies
 from pcgcd.constraints.json_schema.document import Document
 from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import make_layout
 from pcgcd.constraints.json_schema.limits import Limits, largest
-from pcgcd.constraints.json_schema.reading import Reader
+from pcgcd.constraints.json_schema.reading import Reader, relaxed_keywords
 from pcgcd.constraints.python_types import is_type, type_schema
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
@@ -29,6 +32,7 @@ def json_schema(
     max_length: int | None = None,
     state_limit: int | None = None,
     strict: bool = True,
+    relax: Iterable[str] = (),
 ) -> Constraint:
     r"""The JSON texts that a schema (draft 2020-12) accepts.
 
@@ -63,8 +67,12 @@ def json_schema(
             need more, the largest ones (``maxLength``, ``maxItems``, ``maxProperties``) are
             lowered until it fits. Each bound that is lowered is listed in ``dropped``, and there is
             a warning.
-        strict: Raise on what cannot be honoured. Otherwise accept more than the schema says, and
-            list what was left out in ``dropped``.
+        strict: Raise on what cannot be honoured. Otherwise the automaton accepts more than the
+            schema says, and ``dropped`` lists what was left out.
+        relax: The keywords that may be left out in this way, such as ``{"uniqueItems"}``; all
+            others are still honoured or refused. What was left out and can be read is checked when
+            a text has ended (:meth:`~pcgcd.constraints.Constraint.check`): in
+            :func:`pcgcd.generate` a text that fails has the weight zero.
 
     Raises:
         UnsupportedConstraintError: A keyword cannot be honoured; names it and its place.
@@ -92,7 +100,7 @@ def json_schema(
     check_one_of("order", order, "schema", "any")
     typed = type_schema(schema) if is_type(schema) else None
     document = Document(parsed(schema)) if typed is None else Document(typed.schema, of_python=True)
-    reader = Reader(document, strict)
+    reader = Reader(document, strict, relaxed_keywords(relax))
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
     limits = Limits(max_depth, free_depth, max_length, state_limit)
 
@@ -108,9 +116,9 @@ def json_schema(
         found = json.loads(text)
         return found if typed is None else typed.read(found)
 
-    return Constraint(
-        expression, "json_schema", tuple(reader.dropped), read, state_limit or STATE_LIMIT
-    )
+    checker = partial(text_satisfies, reader, holds(document.root)) if reader.is_relaxed else None
+    dropped, limit = tuple(reader.dropped), state_limit or STATE_LIMIT
+    return Constraint(expression, "json_schema", dropped, read, limit, checker)
 
 
 def parsed(schema: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from pcgcd.automata.expressions import NOTHING, Expression, literal, union
@@ -13,12 +13,13 @@ from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import is_range
 from pcgcd.constraints.json_schema.building import Builder, Style
 from pcgcd.constraints.json_schema.characters import PYTHON
+from pcgcd.constraints.json_schema.checking import satisfies
 from pcgcd.constraints.json_schema.document import Document
 from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import in_order, listing, make_layout
 from pcgcd.constraints.json_schema.limits import Limits, largest
 from pcgcd.constraints.json_schema.objects import object_parts
-from pcgcd.constraints.json_schema.reading import Reader
+from pcgcd.constraints.json_schema.reading import Reader, relaxed_keywords
 from pcgcd.constraints.tools.argument_types import parameters_schema
 from pcgcd.constraints.tools.calls import CallReader, without_functions
 from pcgcd.constraints.tools.descriptions import arguments_of, listed_tools
@@ -41,6 +42,7 @@ def function_call(
     max_length: int | None = None,
     state_limit: int | None = None,
     strict: bool = True,
+    relax: Iterable[str] = (),
 ) -> Constraint:
     """The calls of some functions with arguments that fit.
 
@@ -71,6 +73,7 @@ def function_call(
         max_length: As there.
         state_limit: As there.
         strict: As there.
+        relax: As there.
 
     >>> weather = {
     ...     "name": "weather",
@@ -103,7 +106,7 @@ def function_call(
             layout, whole_floats=False, notations=PYTHON, constants=("None", "True", "False")
         )
         _check_names(described)
-    reader = Reader(document, strict)
+    reader = Reader(document, strict, relaxed_keywords(relax))
 
     def build(builder: Builder) -> Expression:
         if style == "json":
@@ -120,12 +123,27 @@ def function_call(
     if value == NOTHING:
         raise EmptyLanguageError("no arguments satisfy the schema of any of the functions")
     expression = layout.spaces + value + layout.spaces
+
+    paths: list[tuple[str | int, ...]] = [("$defs", name) for name in described]
+    if style == "json":
+        paths = [("anyOf", i, "properties", arguments_key) for i in range(len(described))]
+    places = (document.child(document.root, *path) for path in paths)
+    formulas = dict(zip(described, map(holds, places), strict=True))
+
+    def check(text: bytes) -> bool:
+        found = CallReader(style, name_key, arguments_key)(text.decode())
+        return all(
+            satisfies(reader, formulas[call.name], call.arguments)
+            for call in (found if isinstance(found, list) else [found])
+        )
+
     return Constraint(
         expression,
         f"function_call({', '.join(described)})",
         tuple(reader.dropped),
         CallReader(style, name_key, arguments_key, readers),
         state_limit or STATE_LIMIT,
+        check if reader.is_relaxed else None,
     )
 
 
