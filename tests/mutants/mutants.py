@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "the guide does not see the prompt",
         "decoding/targets.py",
-        "not guided else given(self.guide, prompt)",
+        "not guided else given(self.guide, prompt, samples)",
         "not guided else self.guide",
         _TARGETS,
     ),

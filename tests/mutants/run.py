@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="also those known from earlier runs")
     arguments = parser.parse_args()
     chosen = [m for m in MUTANTS if arguments.only in m.name or arguments.only in m.file]
-    everything = [*baseline(chosen), *chosen]
+    everything = [*chosen, *baseline(chosen)]
     known = {} if arguments.again else recorded()
 
     def one(mutant: Mutant) -> tuple[Mutant, str, float]:
