@@ -68,6 +68,8 @@ _HOME = {name: f"{__name__}.{part}" for part, names in _HOMES.items() for name i
 
 
 def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

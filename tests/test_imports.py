@@ -110,10 +110,21 @@ def _home(name: str) -> str:
 
 
 def test_importing_the_package_is_light() -> None:
-    """pyjuice takes seconds to import, matplotlib and networkx are for pictures only."""
-    code = "import sys, pcgcd; print([m for m in ('pyjuice', 'matplotlib', 'networkx', 'numba', "
-    code += "'transformers') if m in sys.modules])"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
+    """What takes seconds to import is imported when it is needed; so is it for ``--help``."""
+    heavy = ("pyjuice", "matplotlib", "networkx", "numba", "transformers", "torch", "numpy", "rich")
+    help_ = "import contextlib, io, pcgcd.cli\nwith contextlib.redirect_stdout(io.StringIO()):\n"
+    help_ += "    with contextlib.suppress(SystemExit):\n        pcgcd.cli.main(['--help'])"
+    for code in ("import pcgcd", help_):
+        code += f"\nimport sys; print([m for m in {heavy} if m in sys.modules])"
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert result.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_found_and_listed() -> None:
+    assert set(pcgcd.__all__) <= set(dir(pcgcd))
+    for name in pcgcd.__all__:
+        assert getattr(pcgcd, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = pcgcd.nothing

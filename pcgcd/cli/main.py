@@ -1,4 +1,4 @@
-"""The command line of ``pcgcd``: demo, compile, generate, mask, distill, experiment.
+"""The command line of ``pcgcd``: demo, compile, generate, mask, distill, experiment, warm-up.
 
 What a command needs is imported when the command runs.
 """
@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from pcgcd import __version__
 from pcgcd.cli import compile as compile_
-from pcgcd.cli import demo, distill, experiment, generate, mask
+from pcgcd.cli import demo, distill, experiment, generate, mask, warm_up
 from pcgcd.cli.machine import share_machine
 from pcgcd.errors import PcgcdError
 
@@ -24,6 +24,7 @@ _COMMANDS = (
     ("mask", mask, "list the tokens that may follow a text"),
     ("distill", distill, "make an HMM from samples of a language model"),
     ("experiment", experiment, "repeat a table or figure of the paper"),
+    ("warm-up", warm_up, "compile all loops once, so that later runs start at once"),
 )
 
 

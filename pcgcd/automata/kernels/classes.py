@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.jit import compiled_if_large
 
 
-@compiled
+@compiled_if_large(most=100_000)
 def split_cells(first: Any, bounds: Any, num_cells: Any) -> Any:
     """The coarsest classes of cells that no list tells apart, and the classes in each list.
 

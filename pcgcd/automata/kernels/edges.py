@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.growing import head, head_rows, mixed, wider
-from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled, inlined
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
 
 
-@compiled
+@compiled_if_large()
 def group(key: Indices, count: int) -> tuple[Indices, Indices]:
     """The stable order of items by key, (N,), and the offsets of the keys in it, (count + 1,).
 
@@ -30,7 +30,7 @@ def group(key: Indices, count: int) -> tuple[Indices, Indices]:
     return order, offsets
 
 
-@compiled
+@compiled_if_large()
 def intern(rows: Bits) -> tuple[Indices, Indices]:
     """Number the distinct rows as they come, by hashing with linear probing: O(N words).
 
@@ -69,7 +69,7 @@ def intern(rows: Bits) -> tuple[Indices, Indices]:
     return number, head(first, count)
 
 
-@compiled
+@compiled_if_large()
 def join(
     num_states: int, source: Indices, target: Indices, label: Indices, sets: Bits
 ) -> tuple[Indices, Indices, Indices, Bits]:
@@ -114,7 +114,7 @@ def join(
     return head(new_source, count), head(new_target, count), number, distinct
 
 
-@compiled
+@compiled_if_large()
 def remove_epsilons(
     num_states: int,
     empty_source: Indices,

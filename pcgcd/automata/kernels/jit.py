@@ -1,17 +1,35 @@
-"""One way to compile a loop."""
+"""How loops are compiled: with numba, once for all runs, and not for small work before that.
+
+Compiling the constructions takes half a minute of CPU time where nothing is in numba's cache yet.
+As long as that is so, small work is done by the same functions as plain Python, for a few seconds
+in all. So a first small constraint is there at once, and ``pcgcd warm-up`` is for everything else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import update_wrapper
+from types import FunctionType
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-from numba import njit
+from numba import njit, typeof
+from numba.core.registry import CPUDispatcher
+from numba.extending import typeof_impl
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Bits: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+# How many seconds plain Python may take in a process before loops are compiled.
+PLAIN_SECONDS = 3.0
+_SMALL = 10_000
+_LOG = logging.getLogger(__name__)
 
 
 def compiled(function: Function) -> Function:
@@ -30,3 +48,127 @@ def inlined(function: Function) -> Function:
     :func:`compiled`, which compiles it once for each kind of arguments.
     """
     return cast(Function, njit(inline="always")(function))
+
+
+def compiled_if_large(
+    size: Callable[..., int] | None = None, *, most: int = _SMALL
+) -> Callable[[Function], Function]:
+    """Compile, but leave small work to Python while there is nothing in the cache.
+
+    Args:
+        size: The size of the work, given the arguments; without it, the length of the longest
+            array among them.
+        most: What counts as small.
+    """
+
+    def decorate(function: Function) -> Function:
+        return cast(Function, Kernel(compiled(function), size or _longest, most))
+
+    return decorate
+
+
+class Kernel:
+    """A loop that is compiled when it has to be; compiled loops may call it like any other.
+
+    Attributes:
+        dispatcher: The compiled form.
+    """
+
+    def __init__(self, dispatcher: Any, size: Callable[..., int], most: int) -> None:
+        update_wrapper(self, getattr(dispatcher, "py_func", dispatcher))
+        self.dispatcher, self._size, self._most = dispatcher, size, most
+        self._is_ready = not isinstance(dispatcher, CPUDispatcher)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it, in the one way or the other."""
+        if not self._is_ready:
+            kinds = tuple(map(self.dispatcher.typeof_pyval, arguments))
+            self._is_ready = _is_stored(self.dispatcher, kinds)
+            if not self._is_ready:
+                if _Clock.spent < PLAIN_SECONDS and self._size(*arguments) <= self._most:
+                    _announce("small automata are built by plain Python as long as that is so")
+                    return _Clock.run(plain(self.dispatcher), arguments)
+                _announce("they are compiled now, which takes up to a minute of CPU time")
+                self._is_ready = True
+        return self.dispatcher(*arguments)
+
+
+@typeof_impl.register(Kernel)
+def _type_of_kernel(value: Kernel, context: Any) -> Any:
+    return typeof(value.dispatcher)
+
+
+class _Clock:
+    """The seconds that plain Python took so far."""
+
+    spent = 0.0
+
+    @classmethod
+    def run(cls, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        start = time.process_time()
+        with np.errstate(all="ignore"):  # hashes overflow
+            result = function(*arguments)
+        cls.spent += time.process_time() - start
+        return result
+
+
+@contextmanager
+def always_compiled() -> Iterator[None]:
+    """Compile whatever is used inside, be it small or large."""
+    spent, _Clock.spent = _Clock.spent, PLAIN_SECONDS
+    try:
+        yield
+    finally:
+        _Clock.spent = spent
+
+
+def _longest(*arguments: Any) -> int:
+    return max((len(value) for value in arguments if isinstance(value, np.ndarray)), default=0)
+
+
+def _is_stored(dispatcher: Any, kinds: tuple[Any, ...]) -> bool:
+    """Whether the machine code for arguments of such kinds is in memory or in numba's cache."""
+    if kinds in dispatcher.overloads:
+        return True
+    try:
+        cache = dispatcher._cache
+        key = cache._index_key(kinds, dispatcher.targetctx.codegen())
+        return key in cache._cache_file._load_index()
+    except AttributeError:  # there is no cache, or numba has changed inside
+        return False
+
+
+_PLAIN: dict[int, Any] = {}
+
+
+def plain(dispatcher: Any) -> Any:
+    """The function behind a compiled one, such that all that it calls is plain too."""
+    known = _PLAIN.get(id(dispatcher))
+    if known is None:
+        function = dispatcher.py_func
+        names: dict[str, Any] = dict(function.__globals__)
+        known = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+        )
+        _PLAIN[id(dispatcher)] = known
+        for name in function.__code__.co_names:
+            value = names.get(name)
+            inner = value.dispatcher if isinstance(value, Kernel) else value
+            if isinstance(inner, CPUDispatcher):
+                names[name] = plain(inner)
+    return known
+
+
+_ANNOUNCED: list[str] = []
+
+
+def _announce(what: str) -> None:
+    """Say once on the terminal why it takes a while; without a terminal, in the log."""
+    if _ANNOUNCED:
+        return
+    _ANNOUNCED.append(what)
+    line = f"pcgcd: no compiled loops in numba's cache yet; {what} ('pcgcd warm-up' does it once)"
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr)
+    else:
+        _LOG.info(line)

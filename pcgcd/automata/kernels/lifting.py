@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.growing import wider, with_room
-from pcgcd.automata.kernels.jit import compiled, inlined
+from pcgcd.automata.kernels.jit import compiled, compiled_if_large, inlined
 from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 from pcgcd.automata.kernels.templates import (
     TEMPLATE_BYTES,
@@ -28,7 +28,11 @@ from pcgcd.automata.kernels.walks import (
 )
 
 
-@compiled
+def _num_states(*arguments: Any) -> int:
+    return len(arguments[4].delta)
+
+
+@compiled_if_large(_num_states, most=400)
 def walk_all(
     sources: Any,
     follow: Any,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.jit import compiled, compiled_if_large
 
 
 class Lists(NamedTuple):
@@ -28,7 +28,7 @@ class Lists(NamedTuple):
     total: Any
 
 
-@compiled
+@compiled_if_large()
 def new_lists() -> Any:
     """No lists."""
     table = np.empty(64, dtype=np.int64)

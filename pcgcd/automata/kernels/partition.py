@@ -8,7 +8,7 @@ import numpy as np
 
 from pcgcd.automata.kernels.edges import group
 from pcgcd.automata.kernels.growing import head, mixed, sort_head, span_hash
-from pcgcd.automata.kernels.jit import Bits, Indices, compiled, inlined
+from pcgcd.automata.kernels.jit import Bits, Indices, compiled_if_large, inlined
 
 
 class _Blocks(NamedTuple):
@@ -25,7 +25,7 @@ class _Blocks(NamedTuple):
     end: Any
 
 
-@compiled
+@compiled_if_large()
 def refine(
     offsets: Indices,
     target: Indices,

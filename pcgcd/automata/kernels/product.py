@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.growing import head, mixed, wider, with_room
-from pcgcd.automata.kernels.jit import Bits, Indices, compiled
+from pcgcd.automata.kernels.jit import Bits, Indices, compiled, compiled_if_large
 
 
-@compiled
+@compiled_if_large()
 def product(
     offsets1: Indices,
     target1: Indices,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import Indices, Mask, compiled
+from pcgcd.automata.kernels.jit import Indices, Mask, compiled_if_large
 from pcgcd.automata.limits import NEVER
 
 
-@compiled
+@compiled_if_large()
 def search(offsets: Indices, target: Indices, start: Mask) -> tuple[Indices, Indices]:
     """Breadth-first search (Moore 1959, "The shortest path through a maze") in O(S + E).
 

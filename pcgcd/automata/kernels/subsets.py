@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, sort_head, wider
-from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled, inlined
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
 from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 
 # The rows of an array of parts of the classes.
@@ -32,7 +32,7 @@ class _Leaving(NamedTuple):
     state: Any
 
 
-@compiled
+@compiled_if_large()
 def determinize(
     offsets: Indices,
     target: Indices,

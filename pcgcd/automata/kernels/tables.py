@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.edges import group
-from pcgcd.automata.kernels.jit import Indices, compiled
+from pcgcd.automata.kernels.jit import Indices, compiled_if_large
 from pcgcd.automata.kernels.searches import search
 
 
@@ -21,7 +21,7 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
     return search(offsets, np.array(source, dtype=np.int64)[order], np.array(accepting))[1]
 
 
-@compiled
+@compiled_if_large()
 def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_states: Any) -> Any:
     """The table of :class:`pcgcd.automata.kernels.walks.Moves`, from edges over bytes.
 
@@ -72,7 +72,7 @@ def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_stat
     return delta, several, first
 
 
-@compiled
+@compiled_if_large()
 def self_loops(delta: Any, byte_class: Any) -> Any:
     """The bytes on which each state only stays where it is, (S, 4)."""
     loops = np.zeros((len(delta), 4), dtype=np.uint64)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.jit import compiled_if_large
 
 
 class Nodes(NamedTuple):
@@ -24,7 +24,7 @@ class Nodes(NamedTuple):
     start: Any
 
 
-@compiled
+@compiled_if_large(most=1_000_000)
 def build_trie(flat: Any, offset: Any) -> Any:
     """The trie of sorted byte strings, string i being ``flat[offset[i]:offset[i + 1]]``.
 
