@@ -128,3 +128,20 @@ def test_every_public_name_is_found_and_listed() -> None:
         assert getattr(pcgcd, name) is not None
     with pytest.raises(AttributeError, match="nothing"):
         _ = pcgcd.nothing
+
+
+def test_a_circuit_finds_its_engine_by_itself() -> None:
+    """Names are imported when they are asked for, and the engine when a circuit first needs it."""
+    code = (
+        "import torch\n"
+        "from pcgcd import HMM, FiniteAutomaton\n"
+        "hmm = HMM.random(2, 2, generator=torch.Generator().manual_seed(0))\n"
+        "fa = FiniteAutomaton.from_edges(\n"
+        "    num_states=1, vocab_size=2, initial=0, accepting={0}, edges=[(0, 0, {0, 1})]\n"
+        ")\n"
+        "print((hmm * fa).start([3]).num_rows)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "1"

@@ -1,12 +1,13 @@
 """Queries about the prefixes of chains, answered by the engine that decoders use.
 
-The engine stands above this package, so it registers itself: see :func:`use_compiler`. Where it
-does not apply (gradients are wanted, tokens are missing in the middle) the general queries answer.
+The engine stands above this package, so it registers itself when it is first needed: see
+:func:`use_compiler`. Where it does not apply (gradients are wanted, tokens are missing in the middle) the general queries answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +16,6 @@ from torch import Tensor
 from pcgcd.basics.numbers import draw
 from pcgcd.circuits.properties import require_possible
 from pcgcd.circuits.queries.evidence import MISSING
-from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from pcgcd.circuits.base import CircuitLike
@@ -34,7 +34,7 @@ def use_compiler(compiler: Callable[[CircuitLike], Any]) -> None:
 def compiled(circuit: CircuitLike) -> Any:
     """The engine of a circuit."""
     if not _COMPILERS:
-        raise InvalidParameterError("no engine is known; import pcgcd.engine first")
+        import_module("pcgcd.engine")
     return _COMPILERS[0](circuit)
 
 
