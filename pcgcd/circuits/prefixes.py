@@ -1,7 +1,8 @@
 """Queries about the prefixes of chains, answered by the engine that decoders use.
 
 The engine stands above this package, so it registers itself when it is first needed: see
-:func:`use_compiler`. Where it does not apply (gradients are wanted, tokens are missing in the middle) the general queries answer.
+:func:`use_compiler`. Where it does not apply (gradients are wanted, tokens are missing in the
+middle) the general queries answer.
 """
 
 from __future__ import annotations
