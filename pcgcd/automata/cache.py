@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _FORMAT = "pcgcd token automaton 1"
-_ARRAYS = {
+ARRAYS = {
     "source": np.dtype(np.int64),
     "target": np.dtype(np.int64),
     "label": np.dtype(np.int64),
@@ -107,10 +107,10 @@ def load(path: Path, vocab_size: int) -> FiniteAutomaton | None:
                 return None
             file.seek(0)
             with np.load(file, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in _ARRAYS}
+                arrays = {name: stored[name] for name in ARRAYS}
     except _DAMAGE:
         return None
-    if not _consistent(arrays, vocab_size):
+    if not consistent(arrays, vocab_size):
         return None
     for array in arrays.values():
         array.flags.writeable = False
@@ -120,13 +120,13 @@ def load(path: Path, vocab_size: int) -> FiniteAutomaton | None:
 
 def _arrays(automaton: FiniteAutomaton) -> dict[str, Array]:
     language_only("a stored automaton", automaton)
-    owner = {name: automaton.labels if "class" in name else automaton for name in _ARRAYS}
-    return {name: np.ascontiguousarray(getattr(owner[name], name)) for name in _ARRAYS}
+    owner = {name: automaton.labels if "class" in name else automaton for name in ARRAYS}
+    return {name: np.ascontiguousarray(getattr(owner[name], name)) for name in ARRAYS}
 
 
-def _consistent(arrays: dict[str, Array], vocab_size: int) -> bool:
+def consistent(arrays: dict[str, Array], vocab_size: int) -> bool:
     """Whether the arrays make an automaton over a vocabulary of that size."""
-    for name, dtype in _ARRAYS.items():
+    for name, dtype in ARRAYS.items():
         if arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "label_class"):
             return False
     num_labels, num_classes = arrays["label_class"].shape

@@ -8,6 +8,7 @@ from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.chain_engine import ChainEngine
 from pcgcd.engine.chain_state import ChainState
 from pcgcd.engine.compiling import Parts, compile_circuit, parts_of
+from pcgcd.engine.files import load_circuit, save_circuit
 from pcgcd.engine.layered import LayeredEngine
 from pcgcd.engine.prefix_engine import PrefixEngine
 from pcgcd.engine.state import PrefixState
@@ -21,7 +22,9 @@ __all__ = [
     "PrefixEngine",
     "PrefixState",
     "compile_circuit",
+    "load_circuit",
     "parts_of",
+    "save_circuit",
     "start_batch",
 ]
 

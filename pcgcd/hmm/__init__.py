@@ -6,6 +6,7 @@ from pcgcd.hmm.absorbing import absorbing
 from pcgcd.hmm.copying import Copying
 from pcgcd.hmm.default import default_hmm
 from pcgcd.hmm.files.checkpoints import load_hmm
+from pcgcd.hmm.files.hub import push_to_hub
 from pcgcd.hmm.hmm import HMM, MonarchHMM
 from pcgcd.hmm.model import HiddenMarkovModel
 
@@ -17,4 +18,5 @@ __all__ = [
     "absorbing",
     "default_hmm",
     "load_hmm",
+    "push_to_hub",
 ]

@@ -166,6 +166,12 @@ class HiddenMarkovModel(Chain):
             self, folder, emission_dtype=emission_dtype, vocabulary=vocabulary, facts=facts
         )
 
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the model with a card; see :func:`pcgcd.hmm.files.hub.push_to_hub`."""
+        from pcgcd.hmm.files.hub import push_to_hub
+
+        return push_to_hub(self, repo_id, **options)
+
     @classmethod
     def from_pretrained(
         cls,

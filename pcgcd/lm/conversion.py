@@ -8,6 +8,7 @@ byte-level BPE.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import time
@@ -24,6 +25,7 @@ from pcgcd.basics.files import whole_folder
 from pcgcd.basics.packages import package
 from pcgcd.errors import CheckpointError
 
+_LOGGER = logging.getLogger(__name__)
 _CONTENTS = "pcgcd_contents.json"
 _STALE_AFTER = 3600.0  # seconds; a conversion takes less than a minute
 _PLAIN, _CONTROL, _USER_DEFINED = 1, 3, 4  # types of tokens
@@ -70,6 +72,7 @@ def convert_gguf(source: Path, folder: Path) -> Path:
     if is_complete(folder):
         return folder
     description, tensors = _read(source)
+    _LOGGER.info("converting %s into %s, once", source.name, folder)
     with _written_at_once(folder) as temporary:
         _write_weights(description, tensors, temporary)
         tied = all(tensor.name != "output.weight" for tensor in tensors)

@@ -111,9 +111,14 @@ def load_model(name: str | None) -> TransformersLM | LlamaCpp:
 
 
 def cache_folder() -> Path:
-    """Where converted models are kept: ``PCGCD_CACHE``, or ``~/.cache/pcgcd``."""
+    """Where converted models are kept: ``PCGCD_CACHE``, or the system's folder for caches.
+
+    On Linux that is ``~/.cache/pcgcd``, unless ``XDG_CACHE_HOME`` names another one.
+    """
     named = os.environ.get("PCGCD_CACHE")
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "pcgcd"
+    if named:
+        return Path(named).expanduser()
+    return Path(package("platformdirs", "the cache").user_cache_dir("pcgcd", appauthor=False))
 
 
 def packaged_file() -> Path | None:

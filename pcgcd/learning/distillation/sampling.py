@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from pcgcd.lm.llamacpp import LlamaCpp
 if TYPE_CHECKING:
     from pcgcd.automata import FiniteAutomaton
     from pcgcd.lm import LanguageModel, Prompt
+
+_LOGGER = logging.getLogger(__name__)
 
 _KEPT_AUTOMATA = 64
 
@@ -139,6 +142,7 @@ def sample(
                 drawing.report(len(manifest.rows_of(number)), 0)
             else:
                 files.write(number, drawing.shard(number))
+                _LOGGER.info("shard %d of %d is written", number + 1, manifest.num_shards)
 
     processes.do(draw_own)
     return SampleSet.load(folder, partial=shards is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from pcgcd.learning.processes import Processes
 from pcgcd.learning.results import Epoch, FitResult, Model, Progress
 from pcgcd.learning.resuming import generator_of
 from pcgcd.learning.sequences import Data, Sequences, inside, lengths_of
+
+_LOGGER = logging.getLogger(__name__)
 
 Schedule = Callable[[float], float]
 EMEngine: TypeAlias = Literal["own", "pyjuice"]
@@ -369,6 +372,7 @@ class _Run:
         train = state.log_likelihood / max(1, state.tokens)
         state.epoch += 1
         state.history.append(Epoch(state.epoch, self.size, train, held_out, round(seconds, 3)))
+        _LOGGER.info("epoch %d: %.4f in training, %s held out", state.epoch, train, held_out)
         self._keep_if_best(held_out)
         tired = plan.patience is not None and state.epoch - state.best_epoch >= plan.patience
         state.finished = state.epoch >= plan.epochs or (held_out is not None and tired)
