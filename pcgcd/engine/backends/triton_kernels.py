@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def class_sums(
-    rows: Any, order: Any, first: Any, out: Any, width: Any, block: tl.constexpr
+    rows: tl.tensor,
+    order: tl.tensor,
+    first: tl.tensor,
+    out: tl.tensor,
+    width: tl.tensor,
+    block: tl.constexpr,
 ) -> None:
     """One program sums a block of hidden states over the tokens of one class, in float64."""
     c = tl.program_id(0)
@@ -25,8 +28,8 @@ def class_sums(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def accumulate(
-    left: Any, right: Any, left_index: Any, right_index: Any, weight: Any, first: Any,
-    out: Any, width: Any, block: tl.constexpr,
+    left: tl.tensor, right: tl.tensor, left_index: tl.tensor, right_index: tl.tensor,
+    weight: tl.tensor, first: tl.tensor, out: tl.tensor, width: tl.tensor, block: tl.constexpr,
 ) -> None:  # fmt: skip
     """One program sums a block of hidden states over the edges of one group."""
     g = tl.program_id(0)
@@ -42,7 +45,13 @@ def accumulate(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def dots(
-    rows: Any, tokens: Any, messages: Any, groups: Any, out: Any, width: Any, block: tl.constexpr
+    rows: tl.tensor,
+    tokens: tl.tensor,
+    messages: tl.tensor,
+    groups: tl.tensor,
+    out: tl.tensor,
+    width: tl.tensor,
+    block: tl.constexpr,
 ) -> None:
     """One program multiplies one token's row with one message."""
     i = tl.program_id(0)
