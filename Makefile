@@ -27,7 +27,7 @@ PARALLEL := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-floors test-site mutants lint format bench docs dist clean
+.PHONY: help demo test test-slow test-floors test-site mutants lint format bench docs notebooks dist clean
 
 help: ## show this list
 	@echo "pcgcd: make <target>"
@@ -101,6 +101,11 @@ bench: $(CORE_OK) ## run the benchmarks
 docs: $(DOCS_OK) ## build the documentation into site/
 	@echo "==> mkdocs"
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+# One at a time; ARGS="notebooks/04_smc.ipynb" executes one only.
+notebooks: $(DEV_OK) ## execute the notebooks and keep their outputs
+	@echo "==> notebooks"
+	@$(TEST_ENV) $(NOTEBOOK_ENV) $(PY) docs/_tools/execute.py $(ARGS)
 
 # The wheel is built from the source distribution, and tried in an environment of its own.
 dist: $(DEV_OK) ## build wheel and sdist into dist/ and try the wheel in a clean environment

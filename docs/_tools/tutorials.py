@@ -33,6 +33,12 @@ def page(notebook: Path) -> tuple[str, dict[str, bytes]]:
     files = f"{notebook.stem}_files"
     resources = {"unique_key": notebook.stem, "output_files_dir": files}
     text, found = MarkdownExporter().from_notebook_node(content, resources)
+    for number, cell in enumerate(content.cells):
+        for place, output in enumerate(cell.get("outputs", ())):
+            # Pictures for fine screens have twice the pixels of their size.
+            if width := output.get("metadata", {}).get("image/png", {}).get("width"):
+                shown = f"({files}/{notebook.stem}_{number}_{place}.png)"
+                text = text.replace(shown, f"{shown}{{ width={width} }}")
     title, _, rest = text.partition("\n")
     offer = f"*This page is a notebook: [download it]({notebook.name}) to run it.*"
     return "\n\n".join((title, offer, _LINK.sub(r"\1.md", rest))), dict(found["outputs"])

@@ -175,11 +175,12 @@ def report(outcomes: Sequence[Outcome], console: Console, shown: int = 2) -> Non
                 line = Text.assemble((f"{name}: ", "bold"), text)
                 console.print(line, soft_wrap=True, highlight=False)
     console.print(
-        "\nvalid: checked again byte by byte. log evidence: the estimate of log p(C), how likely "
-        "the model alone is to satisfy the constraint in that budget; it is the same number for "
-        "all methods, and the better they are, the closer they come. ESS: how many of the texts "
-        "count, by their weights. own ms: the time for each token that is not the language "
-        "model's.",
+        "\nvalid: texts that satisfy the constraint within the budget, checked again byte by byte. "
+        "log evidence: an estimate of log p(C), where p(C) is the probability that the model alone "
+        "satisfies the constraint; all methods estimate the same number. One run of a few texts "
+        "does not rank them: pcgcd experiment guidance compares them on many prompts. ESS: how many "
+        "of the texts count, by their weights. own ms: the time for each token that is not the "
+        "language model's.",
         markup=False,
         highlight=False,
     )
