@@ -178,9 +178,9 @@ def report(outcomes: Sequence[Outcome], console: Console, shown: int = 2) -> Non
         "\nvalid: texts that satisfy the constraint within the budget, checked again byte by byte. "
         "log evidence: an estimate of log p(C), where p(C) is the probability that the model alone "
         "satisfies the constraint; all methods estimate the same number. One run of a few texts "
-        "does not rank them: pcgcd experiment guidance compares them on many prompts. ESS: how many "
-        "of the texts count, by their weights. own ms: the time for each token that is not the "
-        "language model's.",
+        "does not rank them: pcgcd experiment guidance compares them on many prompts. ESS: how "
+        "many of the texts count, by their weights. own ms: the time for each token that is not "
+        "the language model's.",
         markup=False,
         highlight=False,
     )
