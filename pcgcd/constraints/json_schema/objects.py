@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _MAX_PATTERNS = 6
 _FEW_IN_ANY_ORDER = 8
 _MAX_CHOICES = 256
+_MOST_COUNTED = 60_000
 
 
 class Group(NamedTuple):
@@ -217,7 +218,7 @@ def _counted(
     if not least and most is None:
         return body
     keys = union(*(string_literal(name, builder.style.notations) for name, *_ in parts.named))
-    return counted(body, Bounds(least, most, keys), builder.style.max_states)
+    return counted(body, Bounds(least, most, keys), min(_MOST_COUNTED, builder.style.max_states))
 
 
 def _any_order(

@@ -29,6 +29,7 @@ from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError
 
 _ASCII_LETTERS = sum(1 << byte for byte in range(128) if is_letter(chr(byte)))
+_DIGITS = sum(1 << byte for byte in b"0123456789")
 _ALL_ASCII = (1 << 128) - 1
 _PRINTABLE = sum(1 << byte for byte in range(0x20, 0x7F))
 _BEYOND: Ranges = ((0x80, MAX_CODE_POINT),)
@@ -73,6 +74,7 @@ class KeywordBuilder:
     ends_with: str | None  # characters of which one must be last
     ascii_only: bool  # printable ASCII rather than any UTF-8
     state_limit: int
+    digits: bool = False  # whether digits are letters
     places: dict[_Place, int] = field(default_factory=dict, init=False)
     partials: dict[tuple[_Way, ...], int] = field(default_factory=dict, init=False)
     waiting: list[_Place] = field(default_factory=list, init=False)
@@ -84,6 +86,7 @@ class KeywordBuilder:
     def __post_init__(self) -> None:
         self.trie = self.trie.merged()
         self.ban = 1 << len(self.requirements)
+        self.letters = _ASCII_LETTERS | (_DIGITS if self.digits else 0)
 
     def build(self) -> FiniteAutomaton:
         """The automaton, without states from which no text ends."""
@@ -177,13 +180,15 @@ class KeywordBuilder:
         masks: dict[int | None, int] = {}
         special = 0
         for character, nodes in moves.items():
-            target = self._step(place, character, is_letter(character), nodes)
-            if ord(character) < 128:
+            is_ascii = ord(character) < 128
+            continues = self.letters >> ord(character) & 1 if is_ascii else is_letter(character)
+            target = self._step(place, character, bool(continues), nodes)
+            if is_ascii:
                 special |= 1 << ord(character)
                 masks[target] = masks.get(target, 0) | 1 << ord(character)
             else:
                 beyond.append((ord(character), target))
-        for target, mask in ((letter, _ASCII_LETTERS), (other, _ALL_ASCII & ~_ASCII_LETTERS)):
+        for target, mask in ((letter, self.letters), (other, _ALL_ASCII & ~self.letters)):
             masks[target] = masks.get(target, 0) | mask & ~special
         allowed = _PRINTABLE if self.ascii_only else _ALL_ASCII
         edges = [(target, mask & allowed) for target, mask in masks.items()]

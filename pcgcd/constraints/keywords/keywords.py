@@ -6,17 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from math import prod
 from typing import Literal
+from unicodedata import normalize
 
 from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
-from pcgcd.basics.packages import package
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import at_most, is_range, literal_text
 from pcgcd.constraints.keywords.automaton import KeywordBuilder, Requirement
+from pcgcd.constraints.keywords.inflection import inflections
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
 _MAX_ENDS = 1000
+# What stands for a space or an apostrophe of a concept in texts.
+_VARIANTS = {" ": (" ", "-"), "'": ("'", "\u2019")}
+_PLAIN = str.maketrans("-\u2019", " '")
 Case = Literal["any", "capitalised", "exact"]
 
 
@@ -36,15 +40,18 @@ def keywords(
 
     A form is a whole word where no letter stands before or after it, so "dog" occurs in "dog's",
     "dog-tired" and "dog2" but not in "dogma". Letters are those of ASCII and the accented, Greek,
-    Cyrillic, Hebrew and Arabic ones (:func:`~pcgcd.constraints.keywords.letters.is_letter`).
-    A concept of several words ("ice cream") occurs with one space between them. A form that is
-    itself another concept counts for that one only.
+    Cyrillic, Hebrew and Arabic ones (:func:`~pcgcd.constraints.keywords.letters.is_letter`); if any
+    word has a digit, digits too, so that "100" does not occur in "1000". Accents may be composed or
+    not, apostrophes straight or typographic, and a concept of several words ("ice cream") occurs
+    with one space or one hyphen between them. A form that is itself another concept counts for that
+    one only, and an inflection of several concepts for the first of them.
 
     Args:
         concepts: The concepts, or a mapping from each concept to its forms. A concept that is given
             twice counts once; ``counts`` can ask for more.
-        inflect: Take all inflections of each concept (needs the package lemminflect). With a
-            mapping the forms are as given, and this has no effect.
+        inflect: Take all inflections of each concept (needs the package lemminflect; see
+            :func:`~pcgcd.constraints.keywords.inflection.inflections`). With a mapping the forms
+            are as given, also if they are those of two concepts, and this has no effect.
         case: ``"any"``: each letter in either case. ``"capitalised"``: as given, or with a capital
             first letter. ``"exact"``: as given.
         order: Whether the concepts may occur in any order, or must be found one after the other
@@ -112,6 +119,7 @@ def keywords(
         ends_with=ends_with,
         ascii_only=alphabet == "ascii",
         state_limit=state_limit,
+        digits=any(character.isdecimal() for character in characters),
     )
     return Constraint.from_automaton(builder.build(), f"keywords({', '.join(forms)})")
 
@@ -127,7 +135,8 @@ def _forms(
     names = tuple(dict.fromkeys(_words("concept", concepts)))
     if not names:
         raise InvalidParameterError("there must be at least one concept, but none was given")
-    forms = {}
+    forms: dict[str, tuple[str, ...]] = {}
+    taken: set[str] = set()
     for name in names:
         if isinstance(concepts, Mapping):
             given = _words(f"form of {name!r}", concepts[name])
@@ -137,7 +146,11 @@ def _forms(
                 )
         else:
             given = inflections(name) if inflect else (name,)
-        kept = tuple(form for form in given if form == name or form not in names)
+        kept = tuple(
+            form for form in given if form == name or (form not in names and form not in taken)
+        )
+        if not isinstance(concepts, Mapping):
+            taken.update(kept)
         if not kept:
             raise InvalidParameterError(
                 f"every form of concept {name!r} is itself another concept; give it a form of "
@@ -145,24 +158,6 @@ def _forms(
             )
         forms[name] = kept
     return forms
-
-
-def inflections(word: str) -> tuple[str, ...]:
-    """The word, then its other forms (plural, tenses, comparison) in alphabetical order.
-
-    Needs the package lemminflect. Of several words ("ice cream") the last one is inflected. A word
-    that lemminflect does not know has no other forms.
-    """
-    library = package(
-        "lemminflect",
-        "inflecting words",
-        "give the forms yourself as a mapping from each concept to its forms, or pass "
-        "inflect=False",
-    )
-    *before, last = word.split(" ")
-    found = library.getAllInflections(last)
-    forms = {" ".join([*before, form]) for tagged in found.values() for form in tagged}
-    return (word, *sorted(forms - {word}))
 
 
 def _words(what: str, words: Iterable[str]) -> tuple[str, ...]:
@@ -223,17 +218,27 @@ def _check_bans(
 
 
 def _spellings(word: str, case: Case) -> list[str]:
-    """How a word stands in the trie."""
+    """How a word stands in the trie: with accents composed and not."""
+    plain = word.translate(_PLAIN)
+    spellings = dict.fromkeys(normalize(form, plain) for form in ("NFC", "NFD"))
     if case == "any":
-        return ["".join(low if len(low := each.lower()) == 1 else each for each in word)]
-    first = word[0].upper()
-    if case == "capitalised" and len(first) == 1 and first != word[0]:
-        return [word, first + word[1:]]
-    return [word]
+        return ["".join(_lower(each) for each in spelling) for spelling in spellings]
+    if case == "capitalised":
+        for spelling in list(spellings):
+            first = spelling[0].upper()
+            if len(first) == 1:
+                spellings[first + spelling[1:]] = None
+    return list(spellings)
+
+
+def _lower(character: str) -> str:
+    return low if len(low := character.lower()) == 1 else character
 
 
 def _variants(character: str, case: Case) -> tuple[str, ...]:
     """The characters of a text that stand for a character of the trie."""
+    if character in _VARIANTS:
+        return _VARIANTS[character]
     upper = character.upper()
     if case == "any" and len(upper) == 1 and upper != character and upper.lower() == character:
         return character, upper
