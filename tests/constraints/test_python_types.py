@@ -288,7 +288,6 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
         ([{"name": "now"}], '{"name": "now", "arguments": {}}', "now"),
         (regex("a+"), "aa", "b"),
     ],
-    ids=lambda v: str(v)[:30],
 )
 def test_plain_values_mean_what_they_say(thing: Any, inside: str, outside: str | None) -> None:
     constraint = constraint_of(thing)
