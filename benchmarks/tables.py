@@ -106,6 +106,13 @@ SECTIONS = {
         "this table.",
         _guidance,
     ),
+    "guidance_portfolio": Section(
+        "A guide alone, and beside GCD",
+        "The same with portfolios, in which half of the particles are GCD's, and the two examples "
+        "of the documentation. One seed: on 16 prompts the differences between guided methods "
+        "are within their errors.",
+        _guidance,
+    ),
     "hidden_states": Section(
         "Hidden states",
         "What are more hidden states worth? All models learnt from the same samples of the default "
