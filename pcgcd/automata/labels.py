@@ -20,7 +20,7 @@ class Labels:
 
     Attributes:
         label_class: Booleans (number of labels, number of classes).
-        token_class: The class of each token, (V,): tokens that no label tells apart share one.
+        token_class: The class of each token, (V,): tokens that no label distinguishes share one.
     """  # noqa: D415
 
     label_class: Mask

@@ -45,7 +45,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(circuit: CircuitLike) -> Parts:
-    """Tell the automata among the factors of a circuit from the rest.
+    """Separate the automata among the factors of a circuit from the rest.
 
     >>> from pcgcd import HMM
     >>> hmm = HMM.random(2, 3, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""The language model to start with: small, and to be had without a hub."""
+"""The language model to start with: small, and available offline."""
 
 from __future__ import annotations
 
