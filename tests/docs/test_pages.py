@@ -19,6 +19,15 @@ PAGES = sorted(
     if path.name != "errors.md" and python_blocks(path.read_text(encoding="utf-8"))
 )
 _load_once = cache(pcgcd.lm.default_model)
+WIDEST = (
+    114  # characters of code that fit into a page of the site; a browser checks it in test_site.py
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_of_code_fit_into_the_page(page: str) -> None:
+    for block in python_blocks((DOCS / page).read_text(encoding="utf-8")):
+        assert max(map(len, block.code.splitlines())) <= WIDEST, f"{page}: {block.code}"
 
 
 @pytest.mark.parametrize("page", PAGES)
