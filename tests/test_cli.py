@@ -171,3 +171,10 @@ def test_a_process_that_has_torch_is_left_alone(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     share_machine()
     assert "OMP_WAIT_POLICY" not in os.environ
+
+
+def test_warm_up_compiles_what_constraints_and_decoding_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["warm-up"]) == 0
+    assert capsys.readouterr().out.startswith("compiled in ")

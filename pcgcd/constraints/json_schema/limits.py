@@ -55,7 +55,7 @@ class _Rung(NamedTuple):
 _LADDER = (
     _Rung(6, 2),
     _Rung(6, 1),
-    _Rung(6, 1, 0.9),
+    _Rung(6, 1, 0.8),
     _Rung(6, 1, 1 / 2, 64),
     _Rung(6, 1, 1 / 4, 24),
     _Rung(4, 1, 1 / 4, 12),
@@ -102,9 +102,12 @@ def largest(
 def _styles(lengths: list[int], style: Style, limits: Limits) -> Iterator[Style]:
     """The limits to try, the widest first; such as would change nothing are left out."""
     state_limit = limits.state_limit or STATE_LIMIT
+    # Bounds that cannot be kept anyway are lowered until the automaton is moderate.
+    moderate = limits.state_limit or min(state_limit, _MODERATE)
     longest = limits.max_length
     if longest is None:
-        longest = _water_level(lengths, state_limit // _PLAIN)
+        is_possible = _PLAIN * sum(min(length, _LONGEST) for length in lengths) <= state_limit
+        longest = _LONGEST if is_possible else _water_level(lengths, moderate // _PLAIN)
     counted = sum(min(length, longest) for length in lengths)
     before: Any = None
     for number, rung in enumerate(_LADDER):
@@ -118,7 +121,7 @@ def _styles(lengths: list[int], style: Style, limits: Limits) -> Iterator[Style]
             max_length=max_length,
             max_items=rung.max_items,
             escapes=number == 0 and _ESCAPED * counted <= min(_MOST_ESCAPED, state_limit),
-            max_states=min(state_limit, _MODERATE) if number == 0 else state_limit,
+            max_states=state_limit if rung in (_LADDER[1], _LADDER[-1]) else moderate,
         )
         if candidate != before:
             yield candidate

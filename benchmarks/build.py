@@ -1,0 +1,184 @@
+"""How long a JSON schema takes to build, how much memory, and how long a first use waits.
+
+The schemas of JSONSchemaBench over GPT-2's vocabulary, one after the other in a fresh process with
+compiled loops, and a small schema in a process with an empty cache of compiled loops:
+
+    python benchmarks/build.py
+    python benchmarks/build.py --every 10 --out /tmp
+
+Needs the data folder (PCGCD_DATA, by default ../shared/data).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from common import HERE, RESULTS, machine, rounded, write_json
+from json_schema_suite_running import data_folder
+
+RESULT_FILE = "build.json"
+LEVELS = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+METHOD = (
+    "CPU milliseconds in one process and one thread: from the schema to the expression, to the "
+    "automaton over bytes, to the token automaton (full), and to the first mask without it (lazy: "
+    "expression, byte automaton and one mask); memory: peak resident size of the process above "
+    "what it is before the first schema; cold: CPU seconds of a process with an empty "
+    "NUMBA_CACHE_DIR"
+)
+SMALL = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer", "minimum": 0},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+def vocabulary() -> Any:
+    from engines_workload import gpt2
+
+    from pcgcd.automata import Vocabulary
+
+    tokenizer = gpt2(data_folder())
+    result = Vocabulary.from_bytes(tokenizer.tokens, tokenizer.eos)
+    _ = result.trie
+    return result
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def one(schema: Any, tokens: Any) -> dict[str, Any]:
+    """The times of one schema; each step is done once."""
+    import numpy as np
+
+    from pcgcd.automata.masks.lazy import TokenMasks
+    from pcgcd.constraints import json_schema
+    from pcgcd.errors import PcgcdError
+
+    clock = time.process_time
+    start = clock()
+    try:
+        constraint = json_schema(schema)
+        expression = clock()
+        automaton = constraint.automaton
+        over_bytes = clock()
+        masks = TokenMasks(automaton, tokens)
+        masks.mask(masks.start(), 10_000, np.zeros((tokens.logits_size + 31) // 32, np.uint32))
+        first = clock()
+        lifted = constraint.compile(tokens)
+        end = clock()
+    except PcgcdError as error:
+        return {"error": type(error).__name__, "refused_ms": 1e3 * (clock() - start)}
+    return {
+        "expression_ms": 1e3 * (expression - start),
+        "bytes_ms": 1e3 * (over_bytes - expression),
+        "lift_ms": 1e3 * (end - first),
+        "full_ms": 1e3 * (end - start - (first - over_bytes)),
+        "first_mask_ms": 1e3 * (first - start),
+        "states": lifted.num_states,
+        "lowered": sum("lowered" in line for line in constraint.dropped),
+    }
+
+
+def cold() -> dict[str, float]:
+    """CPU seconds from the start of a process: to the import, to the first mask, to P-GCD."""
+    import pcgcd
+
+    found = {"import": time.process_time()}
+    from pcgcd.constraints import json_schema
+
+    automaton = json_schema(SMALL).compile(vocabulary())
+    automaton.start([40]).next_tokens()
+    found["first mask"] = time.process_time()
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    hmm = pcgcd.HMM.random(64, automaton.vocab_size, generator=generator)
+    (hmm * automaton).start([40] * 4).next_tokens()
+    found["first P-GCD token"] = time.process_time()
+    return found
+
+
+def cold_process() -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        output = subprocess.run(
+            [sys.executable, str(HERE / "build.py"), "--cold"],
+            env={**os.environ, "NUMBA_CACHE_DIR": folder},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return dict(json.loads(output.stdout))
+
+
+def levels(values: list[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {name: ordered[int(part * (len(ordered) - 1))] for name, part in LEVELS.items()}
+
+
+def main(step: int = 1) -> dict[str, Any]:
+    """Measure everything."""
+    from pcgcd.automata.kernels.jit import always_compiled
+
+    warnings.simplefilter("ignore")
+    with always_compiled():
+        tokens = vocabulary()
+        one(SMALL, tokens)
+        one({"type": "object"}, tokens)
+    base = peak()
+    rows = []
+    with (data_folder() / "json_schema" / "jsonschemabench.jsonl").open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            if number % step == 0:
+                rows.append(one(json.loads(line)["schema"], tokens))
+    built = [row for row in rows if "error" not in row]
+    steps = ("expression_ms", "bytes_ms", "lift_ms", "full_ms", "first_mask_ms", "states")
+    every = f" --every {step}" if step > 1 else ""
+    return dict(
+        rounded(
+            {
+                "benchmark": "build",
+                "command": f"python benchmarks/build.py{every}",
+                "machine": machine(),
+                "method": METHOD,
+                "schemas": len(rows),
+                "refused": len(rows) - len(built),
+                "slowest_refusal_ms": max(
+                    (r["refused_ms"] for r in rows if "error" in r), default=0
+                ),
+                "with_lowered_bounds": sum(row["lowered"] > 0 for row in built),
+                **{name: levels([row[name] for row in built]) for name in steps},
+                "peak_memory_mb": peak() - base,
+                "cold_cpu_seconds": cold_process(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--every", type=int, default=1, help="take only each so many-th schema")
+    parser.add_argument("--cold", action="store_true", help="only a first use, in this process")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
+    given = parser.parse_args()
+    if given.cold:
+        print(json.dumps(cold()))
+    else:
+        results = main(given.every)
+        print(json.dumps(results, indent=1))
+        write_json(results, given.out / RESULT_FILE)
