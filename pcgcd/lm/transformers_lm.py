@@ -14,7 +14,11 @@ from torch import Tensor
 
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.basics.packages import package
-from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
+from pcgcd.errors import (
+    InvalidParameterError,
+    MissingDependencyError,
+    VocabularyMismatchError,
+)
 from pcgcd.lm.base import (
     LanguageModel,
     LMSession,
@@ -27,6 +31,7 @@ from pcgcd.lm.chats import Messages, Tools, placed_tools
 from pcgcd.lm.growing_cache import with_room
 from pcgcd.lm.packed_linear import PackedLinears
 
+_ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
 _PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 
 
@@ -78,6 +83,8 @@ class TransformersLM(LanguageModel):
         self.vocabulary = vocabulary
         self._accepts = frozenset(inspect.signature(self.model.forward).parameters)
         text_config = self.model.config.get_text_config()
+        found = package("transformers", "TransformersLM").__version__
+        _check_layers(getattr(text_config, "layer_types", None) or (), found)
         self._max_length: int | None = getattr(text_config, "max_position_embeddings", None)
 
     @classmethod
@@ -265,6 +272,16 @@ class _CachedSession(SharedSession):
 
 def _is_recurrent(layer: Any) -> bool:
     return hasattr(layer, "conv_states") or hasattr(layer, "recurrent_states")
+
+
+def _check_layers(kinds: Sequence[str], found: str) -> None:
+    """Check that this version of transformers can batch layers of these kinds, and keep them."""
+    other = sorted({kind for kind in kinds if kind not in _ATTENTION})
+    if other and int(found.partition(".")[0]) < 5:
+        raise MissingDependencyError(
+            f"a model with layers of the kind {', '.join(other)} needs transformers>=5, but "
+            f"transformers {found} is installed; run pip install 'transformers>=5'"
+        )
 
 
 def _logits_size(model: Any) -> int:

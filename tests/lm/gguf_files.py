@@ -43,7 +43,7 @@ def write_gguf(path: Path, model: Any, tokenizer: Any, **changes: Any) -> None:
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_rope_freq_base(_rope_theta(config))
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     words = sorted(definition["model"]["vocab"], key=definition["model"]["vocab"].__getitem__)
@@ -77,3 +77,9 @@ def write_gguf(path: Path, model: Any, tokenizer: Any, **changes: Any) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _rope_theta(config: Any) -> float:
+    """The base of the positions, which transformers 4 keeps elsewhere."""
+    stored = getattr(config, "rope_parameters", None) or vars(config)
+    return float(stored["rope_theta"])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.automata import Vocabulary
-from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
+from pcgcd.errors import InvalidParameterError, MissingDependencyError, VocabularyMismatchError
 from tests.lm.examples import (
     VOCABULARY,
     assert_session_follows_prefixes,
@@ -24,8 +24,19 @@ from tests.lm.examples import (
 transformers = pytest.importorskip("transformers")
 
 from pcgcd.lm import TransformersLM  # noqa: E402
+from pcgcd.lm.transformers_lm import _check_layers  # noqa: E402
 
-KINDS = ["llama", "gpt2", "sliding window", "recurrent"]
+KINDS = ["llama", "gpt2", "sliding window"]
+if int(transformers.__version__.partition(".")[0]) >= 5:
+    KINDS.append("recurrent")
+
+
+def test_recurrent_layers_need_transformers_5() -> None:
+    """Version 4.57 gives other numbers for them in a batch."""
+    with pytest.raises(MissingDependencyError, match=r"kind conv needs transformers>=5"):
+        _check_layers(["conv", "full_attention"], "4.57.1")
+    _check_layers(["sliding_attention", "full_attention"], "4.57.1")
+    _check_layers(["conv", "full_attention"], "5.0.0")
 
 
 @cache
