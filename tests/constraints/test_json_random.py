@@ -53,6 +53,8 @@ def check(seed: int) -> bool:
     schema = maker.schema(maker.rng.choice([1, 2, 2, 3]))
     validator = oracle(schema)
     order = maker.rng.choice(["schema", "schema", "any"])
+    if "minProperties" in json.dumps(schema):
+        order = "schema"  # tallies of names in any order are slow, and have tests of their own
     try:
         constraint = built(schema, order=order)
     except (UnsupportedConstraintError, AutomatonTooLargeError):
