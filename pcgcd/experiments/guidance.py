@@ -324,10 +324,10 @@ def report(rows: Iterable[Mapping[str, Any]]) -> Table:
             f"{row['log_evidence']:.2f}",
             f"{row['gain']:+.2f} ± {row['standard_error']:.2f}",
             f"{row['better_on']} of {row['prompts']}",
-            f"{row['variance']:.2f}",
+            f"{row['variance']:.2f}".replace("nan", "–"),
             f"{row['effective_sample_size']:.1f}",
             f"{row['satisfied']} of {row['prompts'] * row['seeds'] * row['particles']}",
-            f"{row['cpu_seconds']:.1f}",
+            f"{row['cpu_seconds']:.1f}".replace("nan", "–"),
         )
     return table
 
