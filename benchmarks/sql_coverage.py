@@ -1,8 +1,10 @@
-"""Does ``sql(database)`` accept what people write, and nothing that SQLite cannot parse?
+"""Does ``sql(database)`` accept what people write, and can SQLite run what it accepts?
 
-For each database of Spider's development set: the sizes of its automata, the share of the gold
-queries that is accepted, and what SQLite says to random queries of the automaton: every one has to
-parse; some name columns that are not in scope, which a finite automaton cannot know.
+For each database of Spider's development set: the size of its automaton, what it costs to build and
+to lift to GPT-2's tokens, the share of the gold queries that is accepted, and the share of sampled
+queries that SQLite prepares (``EXPLAIN``; nothing is executed). Samples are drawn in four
+ways: uniformly over the edges of the automaton or over the allowed next bytes, short or long.
+And how many kinds of SQLite's syntax diagrams are accepted.
 
     python benchmarks/sql_coverage.py            # needs the data in $PCGCD_DATA
 """
@@ -10,52 +12,68 @@ parse; some name columns that are not in scope, which a finite automaton cannot 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
+import random
 import sqlite3
+import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import RESULTS, machine, rounded
+from common import HERE, RESULTS, machine, rounded
 from common import write_json as write
 from rich.console import Console
 from rich.table import Table
 
 import pcgcd
 from pcgcd import FiniteAutomaton
-from pcgcd.automata.expressions.compilation import compile_expression
+from pcgcd.automata.lifting import lift
 from pcgcd.constraints.sql import sql
-from pcgcd.errors import AutomatonTooLargeError
+from pcgcd.experiments.nfa_dfa import gpt2_vocabulary
 from pcgcd.testing.walks import RandomWalks
 
 NAME = "sql"
-DATA = Path(os.environ.get("PCGCD_DATA", "../shared/data")) / "spider"
+DATA = Path(os.environ.get("PCGCD_DATA", "../shared/data")).resolve() / "spider"
+TYPICAL = "concert_singer"
 SYNTAX_ERRORS = ("syntax error", "incomplete input", "unrecognized token")
 
 
-class Runner:
-    """An automaton by its successors, to accept words quickly."""
+class ByteWalks:
+    """Words byte by byte, each allowed next byte alike: what an unconstrained model would do."""
 
-    def __init__(self, automaton: FiniteAutomaton) -> None:
-        tokens = [automaton.labels.tokens(i).tolist() for i in range(automaton.labels.num_labels)]
-        self.steps: list[dict[int, set[int]]] = [{} for _ in range(automaton.num_states)]
-        for source, target, label in zip(
-            automaton.source.tolist(), automaton.target.tolist(), automaton.label.tolist()
-        ):
-            for token in tokens[label]:
-                self.steps[source].setdefault(token, set()).add(target)
-        self.start = set(np.flatnonzero(automaton.initial_mask).tolist())
-        self.ends = set(np.flatnonzero(automaton.accepting_mask).tolist())
+    def __init__(self, automaton: FiniteAutomaton, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.index = automaton.edge_index
+        self.accepting = automaton.accepting_mask
+        self.distance = automaton.distance_to_accept
+        labels = automaton.labels
+        self.members = labels.label_class[:, labels.token_class]
+        self.start = np.flatnonzero(automaton.initial_mask)
 
-    def accepts(self, text: str) -> bool:
-        states = self.start
-        for byte in text.encode():
-            states = {t for state in states for t in self.steps[state].get(byte, ())}
-        return not states.isdisjoint(self.ends)
+    def word(self, length: int) -> bytes:
+        """So many bytes if there are as many, then the shortest way to an end."""
+        states, found = self.start, bytearray()
+        while True:
+            if len(found) >= length and self.accepting[states].any():
+                return bytes(found)
+            spans = [np.arange(*self.index.first[s : s + 2]) for s in states.tolist()]
+            edges = np.concatenate(spans)
+            if len(found) >= length:
+                near = self.distance[self.index.target[edges]]
+                edges = edges[near == near.min()]
+            if not len(edges):
+                return bytes(found)
+            labels, targets = self.index.label[edges], self.index.target[edges]
+            allowed = np.flatnonzero(self.members[np.unique(labels)].any(axis=0))
+            byte = self.random.choice(allowed.tolist())
+            states = np.unique(targets[self.members[labels, byte]])
+            found.append(byte)
 
 
 def size(automaton: FiniteAutomaton) -> dict[str, int]:
@@ -74,86 +92,167 @@ def verdict(connection: sqlite3.Connection, query: str) -> str:
     return "fine"
 
 
-def measure(name: str, queries: list[str], samples: int, max_depth: int) -> dict[str, Any]:
+def foreign_keys(name: str) -> list[tuple[str, str]]:
+    """Which tables refer to which: Spider keeps that beside the databases."""
+    listed = json.loads((DATA / "tables.json").read_text())
+    (entry,) = (entry for entry in listed if entry["db_id"] == name)
+    table = [entry["table_names_original"][i] for i, _ in entry["column_names_original"][1:]]
+    return [(table[a - 1], table[b - 1]) for a, b in entry["foreign_keys"]]
+
+
+def queries_of(automaton: FiniteAutomaton, samples: int) -> Iterator[tuple[str, str]]:
+    """How it was drawn, and the query."""
+    edges, byte_by_byte = RandomWalks(automaton, seed=0), ByteWalks(automaton, seed=0)
+    for name, length in (("short", 20), ("long", 300)):
+        for _ in range(samples):
+            yield f"edges, {name}", bytes(edges.word(edges.random.randrange(length))).decode()
+            drawn = byte_by_byte.word(byte_by_byte.random.randrange(length))
+            yield f"bytes, {name}", drawn.decode()
+
+
+def measure(name: str, queries: list[str], samples: int) -> dict[str, Any]:
     path = DATA / "database" / name / f"{name}.sqlite"
-    started = time.perf_counter()
-    constraint = sql(path, max_depth=max_depth)
-    built = time.perf_counter()
-    automaton = compile_expression(constraint.expression, deterministic=False)
-    compiled = time.perf_counter()
-    runner = Runner(automaton)
-    rejected = [query for query in queries if not runner.accepts(query)]
-    connection = sqlite3.connect(path)
-    walks = RandomWalks(automaton, seed=0)
-    words = [bytes(walks.word(walks.random.randrange(300))).decode() for _ in range(samples)]
-    said = Counter(verdict(connection, query) for query in words)
+    started = time.process_time()
+    automaton = sql(path, foreign_keys=foreign_keys(name)).automaton
+    built = time.process_time()
+    rejected = [query for query in queries if not automaton.accepts(query.encode())]
+    connection = sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True)
+    said: dict[str, Counter[str]] = {}
+    for way, query in queries_of(automaton, samples):
+        said.setdefault(way, Counter())[verdict(connection, query)] += 1
+    tables = connection.execute("SELECT COUNT(*) FROM sqlite_master WHERE type = 'table'")
+    number = tables.fetchone()[0]
     connection.close()
-    try:
-        deterministic = size(compile_expression(constraint.expression, deterministic=True))
-    except AutomatonTooLargeError:
-        deterministic = {}
     return {
         "database": name,
+        "tables": number,
         "automaton": size(automaton),
-        "minimal_deterministic": deterministic,
-        "build_ms": 1e3 * (built - started),
-        "reduce_ms": 1e3 * (compiled - built),
+        "build_cpu_ms": 1e3 * (built - started),
         "gold": len(queries),
         "gold_accepted": len(queries) - len(rejected),
         "gold_rejected": rejected,
-        "samples": samples,
-        "samples_by_verdict": dict(said),
+        "samples_by_verdict": {way: dict(verdicts) for way, verdicts in said.items()},
     }
+
+
+def memory(name: str) -> dict[str, Any]:
+    """What building and lifting takes in a fresh process, over what an import of pcgcd has."""
+    script = f"import sql_coverage; sql_coverage.print_memory({name!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=HERE, capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def print_memory(name: str) -> None:
+    """The other side of :func:`memory`."""
+    vocabulary = gpt2_vocabulary(DATA.parent / "tokenizers" / "gpt2")
+    lift(sql({"t": ["c"]}, max_depth=0).automaton, vocabulary)
+    keys = foreign_keys(name)
+    base, started = peak(), time.process_time()
+    automaton = sql(DATA / "database" / name / f"{name}.sqlite", foreign_keys=keys).automaton
+    built, built_peak = time.process_time(), peak()
+    lifted = lift(automaton, vocabulary)
+    result = {
+        "build_cpu_ms": 1e3 * (built - started),
+        "build_mb": built_peak - base,
+        "lift_cpu_ms": 1e3 * (time.process_time() - built),
+        "build_and_lift_mb": peak() - base,
+        "token_automaton": size(lifted),
+    }
+    print(json.dumps(result))
+
+
+def peak() -> float:
+    """The most memory of this process so far, in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def diagrams() -> dict[str, Any]:
+    """Which kinds of SQLite's own syntax diagrams are accepted."""
+    sys.path.insert(0, str(HERE.parent))
+    kinds = importlib.import_module("tests.constraints.sql_diagrams")
+    automaton = sql(kinds.TABLES).automaton
+    refused = [k for k, query in kinds.KINDS.items() if not automaton.accepts(query.encode())]
+    return {"kinds": len(kinds.KINDS), "refused": refused}
 
 
 def main(quick: bool = False, peer_python: str | None = None) -> dict[str, Any]:
     rows = [json.loads(line) for line in (DATA / "dev.jsonl").read_text().splitlines()]
     databases = sorted({row["db_id"] for row in rows})[: 2 if quick else None]
-    samples, max_depth = (50 if quick else 1000), 2
+    samples = 10 if quick else 150
     # The compiled kernels are loaded before anything is timed.
-    compile_expression(sql({"t": ["c"]}, max_depth=0).expression, deterministic=False)
+    sql({"t": ["c"]}, max_depth=0)
     results = [
-        measure(name, [r["query"] for r in rows if r["db_id"] == name], samples, max_depth)
+        measure(name, [r["query"] for r in rows if r["db_id"] == name], samples)
         for name in databases
     ]
-    said: Counter[str] = sum((Counter(r["samples_by_verdict"]) for r in results), Counter())
+    ways = list(results[0]["samples_by_verdict"])
+    said = {
+        way: sum((Counter(r["samples_by_verdict"][way]) for r in results), Counter())
+        for way in ways
+    }
     gold = sum(r["gold"] for r in results)
-    drawn = sum(said.values())
+    drawn = sum(sum(verdicts.values()) for verdicts in said.values())
+    largest = max(results, key=lambda row: (row["tables"], row["database"]))["database"]
     return {
         "benchmark": NAME,
         "command": "python benchmarks/sql_coverage.py",
         "machine": machine(),
         "versions": {"pcgcd": pcgcd.__version__, "sqlite": sqlite3.sqlite_version},
-        "max_depth": max_depth,
         "gold": gold,
         "gold_accepted_share": sum(r["gold_accepted"] for r in results) / gold,
         "samples": drawn,
-        "samples_with_syntax_errors": said["syntax error"],
-        "samples_prepared_share": said["fine"] / drawn,
-        "samples_by_verdict": dict(said.most_common()),
+        "samples_with_syntax_errors": sum(v["syntax error"] for v in said.values()),
+        "samples_prepared_share": sum(v["fine"] for v in said.values()) / drawn,
+        "samples_by_verdict": {way: dict(verdicts) for way, verdicts in said.items()},
+        "diagrams": diagrams(),
+        "memory": {name: memory(name) for name in ([] if quick else [TYPICAL, largest])},
         "databases": results,
     }
 
 
-def tables(results: dict[str, Any]) -> list[Table]:
+def tables(results: dict[str, Any]) -> list[Table | str]:
     table = Table(
         title=f"{results['gold_accepted_share']:.1%} of {results['gold']} gold queries accepted; "
         f"{results['samples_with_syntax_errors']} syntax errors in {results['samples']} samples, "
         f"{results['samples_prepared_share']:.1%} of which SQLite prepares"
     )
-    for column in ("database", "gold", "accepted", "states", "edges", "minimal DFA", "build ms"):
+    ways = list(results["samples_by_verdict"])
+    columns = ("database", "tables", "gold", "accepted", "states", "edges", "build CPU ms", *ways)
+    for column in columns:
         table.add_column(column, justify="left" if column == "database" else "right")
     for row in results["databases"]:
         table.add_row(
             row["database"],
+            str(row["tables"]),
             str(row["gold"]),
             str(row["gold_accepted"]),
             f"{row['automaton']['states']:,}",
             f"{row['automaton']['edges']:,}",
-            f"{row['minimal_deterministic'].get('states', 'too large'):,}",
-            f"{row['build_ms'] + row['reduce_ms']:.0f}",
+            f"{row['build_cpu_ms']:.0f}",
+            *(prepared(row["samples_by_verdict"][way]) for way in ways),
         )
-    return [table]
+    kinds = results["diagrams"]
+    notes = [
+        f"{kinds['kinds'] - len(kinds['refused'])} of {kinds['kinds']} kinds of SQLite's syntax "
+        f"diagrams are accepted; not: {', '.join(kinds['refused'])}."
+    ]
+    for name, found in results["memory"].items():
+        notes.append(
+            f"{name} with GPT-2's tokens: {found['token_automaton']['states']:,} states and "
+            f"{found['token_automaton']['edges']:,} edges; built and lifted in "
+            f"{found['build_cpu_ms'] + found['lift_cpu_ms']:.0f} CPU ms and "
+            f"{found['build_and_lift_mb']:.0f} MB at most, over what an import takes."
+        )
+    return [table, "\n".join(notes)]
+
+
+def prepared(verdicts: dict[str, int]) -> str:
+    """The share of samples that SQLite prepares."""
+    return f"{verdicts.get('fine', 0) / sum(verdicts.values()):.1%}"
 
 
 def save(results: dict[str, Any], folder: Path) -> list[Path]:

@@ -121,9 +121,10 @@ SECTIONS = {
     ),
     "sql": Section(
         "SQL",
-        "How many of Spider's gold queries does `sql` accept, and do its samples parse in SQLite? "
-        "Columns are not tied to the tables of a query, so most random samples name a column that "
-        "their tables lack.",
+        "How many of Spider's gold queries does `sql` accept, and how many of its samples does "
+        "SQLite prepare against the real database? Samples are drawn along the edges of the "
+        "automaton, or byte by byte with every allowed byte alike; short ones end as soon as they "
+        "can after up to 20 bytes, long ones after up to 300.",
         _printed("sql_coverage"),
     ),
 }

@@ -16,8 +16,9 @@ from pcgcd.errors import AutomatonTooLargeError
 _MAX_DEPTH = 20
 _MAX_SPACES = 100
 _MAX_JOINS = 5
-# With more tables than that, less of the language is drawn for each.
+# With more tables than that, or more letters in all names, less of the language is drawn for each.
 _MANY_TABLES = 6
+_MANY_LETTERS = 250
 _LABELS = ("n", "total", "cnt")
 _CTES = ("cte", "t")
 _ALIASES = tuple(f"T{i}" for i in range(1, 6))
@@ -57,7 +58,8 @@ def sql(
         labels: Names for results (``COUNT(*) AS n``) that ORDER BY, HAVING and GROUP BY may use.
             Others are allowed too, but nothing can refer to them. Each adds to the size.
         ctes: Names for common table expressions.
-        lean: Whether to draw smaller expressions for each scope; by default for more than 6 tables.
+        lean: Whether to draw smaller expressions for each scope; by default for more than 6 tables,
+            or more than 250 letters in the names of tables and columns.
         max_spaces: How many blanks may stand together, at most 100 (None: any number).
         state_limit: Raise rather than build an automaton with more states.
 
@@ -88,13 +90,14 @@ def sql(
             f"the names of the tables and columns have {letters:,} letters, and there may be "
             f"{state_limit:,} states; give fewer tables, or raise state_limit"
         )
+    is_large = len(tables) > _MANY_TABLES or letters > _MANY_LETTERS
     options = Options(
         max_depth,
         usual_joins(schema) if joins is None else joins,
         names_of("aliases", aliases),
         names_of("labels", labels),
         tuple(name for name in names_of("ctes", ctes) if name.lower() not in known),
-        len(tables) > _MANY_TABLES if lean is None else lean,
+        is_large if lean is None else lean,
     )
     diagram = Diagram(state_limit)
     start = diagram.state()

@@ -64,7 +64,9 @@ class Queries:
     @cached_property
     def aliased(self) -> list[Scope]:
         """Each table by an alias that columns may follow."""
-        return aliased_singles(self.schema, self.options.aliases)
+        return aliased_singles(
+            self.schema, self.options.aliases, has_letters=not self.options.is_lean
+        )
 
     @cached_property
     def free(self) -> list[Scope]:
@@ -92,8 +94,8 @@ class Queries:
     @cached_property
     def later(self) -> list[Scope]:
         """Two tables whose aliases go on from those of the query around them."""
-        scopes = self._joined(self._pairs, self.options.aliases[2:])
-        return _numbered(scopes)
+        linked = (pair for pair in self._pairs if frozenset(pair) in self.schema.links)
+        return _numbered(self._joined(linked, self.options.aliases[2:]))
 
     @property
     def _pairs(self) -> tuple[tuple[str, str], ...]:
@@ -140,13 +142,15 @@ class Queries:
             shape, known = (LEAN, ()) if is_lean else (MEDIUM, labels[:1])
             self._core(scope, shape, subs, known).draw(body, finish)
         others = [*self.free, *self.loose, *self.chains]
-        for scope in _numbered(self.chains) if is_lean else others:
+        for scope in _numbered(others) if is_lean else others:
             self._core(scope, BRIEF if is_lean else LEAN, ending).draw(body, finish)
         self._core(Scope(()), RICH, SubQueries()).draw(body, finish)
         self._compound(begin, finish, ended)
+        if depth and not is_lean:
+            self._counted_arms(begin, finish)
         if depth:
             called = self.options.ctes[:1] if is_lean else self.options.ctes
-            Views(diagram, lexicon, self.schema, labels, called).draw(begin, finish)
+            Views(diagram, lexicon, self.schema, labels, called, is_lean).draw(begin, finish)
         diagram.skip(maybe(limit(lexicon))(diagram, finish), ended)
         return then(lexicon.gap, maybe(byte(b";"), lexicon.gap))(diagram, ended)
 
@@ -166,7 +170,7 @@ class Queries:
         numbered = _numbered(self.pairs)
         pairs = numbered if self.options.is_lean else self.pairs
         for width, scopes in (
-            (1, [*pairs, *_numbered(self.loose), *self.later, *self.inner_chains]),
+            (1, [*pairs, *self.later, *self.inner_chains]),
             (2, [*numbered, *self.inner_chains]),
             (3, numbered),
         ):
@@ -177,6 +181,33 @@ class Queries:
             self.diagram.skip(values, ended)
             if width == 1:
                 self._ordered_arms(end, finish)
+        self._starred_arms(begin, finish)
+
+    def _starred_arms(self, begin: int, finish: int) -> None:
+        """Arms with all columns of their tables, which are as many in each."""
+        diagram, lexicon = self.diagram, self.lexicon
+        pairs = [] if self.options.is_lean else _numbered(self.pairs)
+        scopes = [*self.named, *pairs]
+        for width in sorted({scope.width for scope in scopes}):
+            again, end = diagram.state(), diagram.state()
+            diagram.skip(begin, again)
+            starred = byte(b"*")(diagram, self._head(again))
+            for scope in scopes:
+                if scope.width == width:
+                    core = Core(diagram, lexicon, self.schema, scope, BRIEF, is_ordered=False)
+                    core.tables(starred, end)
+            diagram.skip(lexicon.infix(*_SET_OPERATIONS)(diagram, end), again)
+            diagram.skip(end, finish)
+
+    def _counted_arms(self, begin: int, finish: int) -> None:
+        """How many results a set operation has."""
+        diagram, lexicon = self.diagram, self.lexicon
+        counted = then(word("count"), lexicon.gap, lexicon.enclosed(byte(b"*")))
+        opened = then(counted, lexicon.infix("from"), byte(b"("), lexicon.gap)
+        start = opened(diagram, self._head(begin))
+        called = maybe(lexicon.space, maybe(word("as"), lexicon.space), lexicon.label)
+        for end in self._arms(start, 1, [*self.named, *_numbered(self.pairs)]):
+            diagram.skip(then(lexicon.closing, called)(diagram, end), finish)
 
     def _arms(self, begin: int, width: int, scopes: Iterable[Scope]) -> tuple[int, int]:
         """Arms of one width, one after the other; VALUES may be one, but LIMIT not follow it."""
@@ -229,9 +260,8 @@ class Queries:
         arms = list(self.named)
         if depth == self.options.max_depth:
             pairs = _numbered(self.pairs) if self.options.is_lean else self.pairs
-            scopes += [*self.aliased, *pairs, *_numbered(self.loose)]
-            scopes += [*self.later, *self.inner_chains]
-            arms += _numbered(self.pairs)
+            scopes += [*self.aliased, *pairs, *self.later, *self.inner_chains]
+            arms += [] if self.options.is_lean else _numbered(self.pairs)
         for scope in scopes:
             is_single = len(scope.sources) == 1
             core = Core(diagram, lexicon, self.schema, scope, BRIEF, subs, is_ordered=is_single)
@@ -270,7 +300,7 @@ class Queries:
         if alias is None:
             inners: Sequence[Scope] = self.named
         elif alias in self.options.aliases:
-            inners = aliased_singles(self.schema, self.options.aliases[1:2])
+            inners = aliased_singles(self.schema, self.options.aliases[1:2], has_letters=False)
         else:
             inners = [s for s in self.aliased if s.sources[0].alias != alias]
 

@@ -107,11 +107,13 @@ class Scope:
 # -- which scopes there are ---------------------------------------------------------------------
 
 
-def aliased_singles(schema: Schema, aliases: Sequence[str]) -> list[Scope]:
-    """Each table by the first alias and by its letters."""
+def aliased_singles(schema: Schema, aliases: Sequence[str], *, has_letters: bool) -> list[Scope]:
+    """Each table by the first alias, and by its letters."""
     found = []
     for table, columns in schema.tables.items():
-        called = [*aliases[:1], *(style[0] for style in _letters((table,)))]
+        called = list(aliases[:1])
+        if has_letters or not called:
+            called += [style[0] for style in _letters((table,))]
         found += [Scope((Source(table, columns, alias),)) for alias in called]
     return _distinct(found)
 

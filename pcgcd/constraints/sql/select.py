@@ -97,7 +97,9 @@ class Core:
         diagram.skip(done, unnamed)
         if self.shape.is_rich and self.scope.sources:
             self._windows(again, unnamed)
-        diagram.skip(maybe(self._free_label())(diagram, unnamed), after)
+        diagram.skip(unnamed, after)
+        if self.shape.has_labels:
+            diagram.skip(self._free_label()(diagram, unnamed), after)
         if self.scope.sources:
             diagram.skip(self._stars()(diagram, again), after)
         diagram.skip(lexicon.sign(",")(diagram, after), again)

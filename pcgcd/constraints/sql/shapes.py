@@ -18,7 +18,8 @@ class Shape:
     order: Form  # where there are no groups, so no aggregates
     grouped_order: Form
     is_rich: bool = False  # windows, quoted names of tables, labels in quotes and without AS
-    is_brief: bool = False  # no names for results, no rare joins, no NULLS FIRST and LAST
+    has_labels: bool = True  # names for results that nothing refers to
+    is_brief: bool = False  # no rare joins, no NULLS FIRST and LAST
 
 
 _COUNTED = Form(aggregate=BARE)
@@ -54,7 +55,7 @@ MEDIUM = Shape(
     item=Form(call=_COUNTED, pair=_COUNTED, aggregate=Form(case=PLAIN), cast=_COUNTED, case=PLAIN),
     where=Form(call=Form(tests=True), tests=True, strings=True),
     group=Form(call=BARE, operators=False, constants=False),
-    having=_COUNTED,
+    having=Form(aggregate=BARE, tests=True),
     order=Form(call=BARE, operators=False, constants=False),
     grouped_order=Form(aggregate=BARE, constants=False),
 )
@@ -69,7 +70,7 @@ LEAN = Shape(
 # An arm of a set operation, or a sub-query.
 BRIEF = replace(LEAN, item=Form(aggregate=BARE, operators=False), is_brief=True)
 # A query over another.
-VIEW = replace(BRIEF, where=PLAIN, group=None)
+VIEW = replace(BRIEF, where=PLAIN, group=None, has_labels=False)
 # What follows a result whose name is used later.
 REST = Shape(
     item=Form(aggregate=BARE, operators=False, constants=False),
@@ -78,6 +79,7 @@ REST = Shape(
     having=PLAIN,
     order=BARE,
     grouped_order=BARE,
+    has_labels=False,
     is_brief=True,
 )
 # An expression without aggregates, which may be named in GROUP BY.

@@ -28,13 +28,15 @@ class Views:
     schema: Schema
     labels: Sequence[str]
     called: Sequence[str]  # what common table expressions may be called
+    is_lean: bool
 
     def draw(self, begin: int, finish: int) -> None:
         """Draw them all: what is called by a name, and what stands in FROM."""
         exports = self._exports()
         self._common(begin, finish, exports)
         for columns, inner in exports.items():
-            self._in_from(begin, finish, Source("", columns, ""), inner)
+            if not self.is_lean or len(columns) != 2:
+                self._in_from(begin, finish, Source("", columns, ""), inner)
 
     def _exports(self) -> dict[tuple[str, ...], Part]:
         found: dict[tuple[str, ...], list[Part]] = {}
