@@ -25,9 +25,13 @@ from typing import Any
 
 from common import HERE, RESULTS, machine, rounded, write_json
 from json_schema_suite_running import data_folder
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 RESULT_FILE = "build.json"
 LEVELS = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+STEPS = ("expression_ms", "bytes_ms", "lift_ms", "full_ms", "first_mask_ms", "states")
 METHOD = (
     "CPU milliseconds in one process and one thread: from the schema to the expression, to the "
     "automaton over bytes, to the token automaton (full), and to the first mask without it (lazy: "
@@ -147,7 +151,6 @@ def main(step: int = 1) -> dict[str, Any]:
             if number % step == 0:
                 rows.append(one(json.loads(line)["schema"], tokens))
     built = [row for row in rows if "error" not in row]
-    steps = ("expression_ms", "bytes_ms", "lift_ms", "full_ms", "first_mask_ms", "states")
     every = f" --every {step}" if step > 1 else ""
     return dict(
         rounded(
@@ -162,12 +165,31 @@ def main(step: int = 1) -> dict[str, Any]:
                     (r["refused_ms"] for r in rows if "error" in r), default=0
                 ),
                 "with_lowered_bounds": sum(row["lowered"] > 0 for row in built),
-                **{name: levels([row[name] for row in built]) for name in steps},
+                **{name: levels([row[name] for row in built]) for name in STEPS},
                 "peak_memory_mb": peak() - base,
                 "cold_cpu_seconds": cold_process(),
             }
         )
     )
+
+
+def tables(results: dict[str, Any]) -> list[Table | str]:
+    """What is printed: the distribution of each step, then memory and the first use."""
+    title = f"{results['schemas']} schemas, GPT-2's tokens; {results['refused']} refused"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for level in LEVELS:
+        table.add_column(level, justify="right", no_wrap=True)
+    for name in STEPS:
+        shown = name.removesuffix("_ms").replace("_", " ") + (", ms" if name != "states" else "")
+        table.add_row(shown, *(f"{results[name][level]:,.0f}" for level in LEVELS))
+    cold = ", ".join(f"{name} {value:.1f}" for name, value in results["cold_cpu_seconds"].items())
+    return [
+        table,
+        f"peak memory above the base: {results['peak_memory_mb']:.0f} MB; schemas with lowered "
+        f"bounds: {results['with_lowered_bounds']}",
+        f"CPU seconds from an empty cache of compiled loops: {cold}",
+    ]
 
 
 if __name__ == "__main__":
@@ -180,5 +202,6 @@ if __name__ == "__main__":
         print(json.dumps(cold()))
     else:
         results = main(given.every)
-        print(json.dumps(results, indent=1))
+        for item in tables(results):
+            Console().print(item)
         write_json(results, given.out / RESULT_FILE)
