@@ -84,8 +84,8 @@ def default_model(
         raise
     except Exception as error:  # each of the libraries has errors of its own
         raise CheckpointError(
-            f"the converted model in {folder} cannot be loaded ({error}); delete that folder, and "
-            "it will be made again"
+            f"the converted model in {folder} cannot be loaded ({' '.join(str(error).split())}); "
+            "delete that folder, and it will be made again"
         ) from error
 
 
