@@ -96,7 +96,7 @@ def random_makers() -> dict[tuple[str, str], Maker]:
 def model_makers(
     options: Options, languages: Iterable[Language] = REAL_LANGUAGES
 ) -> dict[tuple[str, str], Maker]:
-    """Worlds of the distilled HMM as the language model, and of the language model itself."""
+    """Worlds of the language model, and of the distilled HMM as the language model."""
 
     def distilled(language: Language) -> World:
         prompt = options.prompt([{"role": "user", "content": language.question}])
@@ -110,7 +110,7 @@ def model_makers(
         return enumerated("language model", options.language_model, language, prompt, guide)
 
     result: dict[tuple[str, str], Maker] = {}
-    for name, make in (("distilled HMM", distilled), ("language model", real)):
+    for name, make in (("language model", real), ("distilled HMM", distilled)):
         for language in languages:
             result[name, language.name] = cache(partial(make, language))
     return result
@@ -334,6 +334,7 @@ def _needed(rows: Sequence[Row]) -> Table:
         cells = []
         for error in ERRORS:
             reached = [k for k, value in curve.items() if value <= error]
-            cells.append(str(min(reached)) if reached else f"> {max(curve)}")
+            beyond = f"> {max(curve)}" if curve else "–"
+            cells.append(str(min(reached)) if reached else beyond)
         table.add_row(setting, name, *cells)
     return table

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from itertools import product
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
 import torch
+from rich.table import Table
 
 from pcgcd.constraints import regex
 from pcgcd.decoding import Target
@@ -144,3 +146,13 @@ def test_pooled_runs_are_near_and_locally_constrained_texts_are_not() -> None:
     dead = bias.row_of(Key("", "", "", 1, 0), world, [bias.Run({}, -math.inf)] * 3, 0.0)
     assert dead.score is None
     assert dead.measures == {"alive": 0, "var_z": 1}
+
+
+def test_a_method_that_never_found_a_text_is_shown_without_a_distance() -> None:
+    world = random_world(RANDOM_LANGUAGES[0])
+    dead = bias.row_of(Key("a", "s", "rejection", 4, 0), world, [bias.Run({}, -math.inf)] * 2, 0.0)
+    good = bias.row_of(Key("a", "s", "posterior", 4, 0), world, bias._exact_runs(world, 4, 0), 0.0)
+    shown = bias.report([dead, good], {"pooled": 8})
+    needed = shown.parts[1]
+    assert isinstance(needed, Table)
+    assert [list(column.cells) for column in needed.columns][2:] == [["–", "4"]] * 2 + [["–", ANY]]

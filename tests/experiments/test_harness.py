@@ -8,15 +8,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pcgcd.cli.experiment import _EXPERIMENTS
-from pcgcd.cli.main import main
-from pcgcd.errors import CheckpointError, InvalidParameterError
+from pcgcd.cli.experiment import _EXPERIMENTS, command_of
+from pcgcd.cli.main import _parser, main
+from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError
 from pcgcd.experiments import bias, budget, runtime
 from pcgcd.experiments.catalogue import EXPERIMENTS, experiment
 from pcgcd.experiments.harness import runner
@@ -25,7 +26,8 @@ from pcgcd.experiments.harness.methods import METHODS
 from pcgcd.experiments.harness.options import Options, part_of, tokens_of
 from pcgcd.experiments.harness.rows import Job, Key, Plan, Row
 from pcgcd.experiments.harness.statistics import bootstrap, estimate, measure, variance_over_seeds
-from tests.experiments.sampled import sample_data, tiny_options
+from pcgcd.experiments.peers import MaskEngine
+from tests.experiments.sampled import sample_data, tiny_options, tiny_vocabulary
 
 FAST: dict[str, dict[str, Any]] = {
     "function-calling": {"particles": (2,), "budgets": ("+4",), "limit": 1},
@@ -282,6 +284,24 @@ def test_missing_peers_are_reported_and_not_made_up(data: Path, tmp_path: Path) 
     assert missing == set(budget.PEERS)
     assert all(row["score"] is None for row in rows if row["method"] in missing)
     assert "Not measured: XGrammar" in (tmp_path / "table.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(find_spec("xgrammar") is not None, reason="xgrammar is installed here")
+def test_an_engine_that_is_not_installed_says_so() -> None:
+    with pytest.raises(MissingDependencyError, match="xgrammar"):
+        MaskEngine(sys.executable, "xgrammar", tiny_vocabulary(), "", "compact")
+
+
+def test_the_command_in_the_results_names_no_path(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    model.touch()
+    words = ["experiment", "bias", "--model", str(model), "--hmm", f"{tmp_path},org/name"]
+    words += ["--particles", "1,4", "--w", "0.5", "--peers", str(tmp_path), "--out", str(tmp_path)]
+    command = command_of(_parser().parse_args(words))
+    assert command == (
+        f"pcgcd experiment bias --model model.gguf --hmm {tmp_path.name},org/name "
+        "--particles 1,4 --w 0.5 --peers <python>"
+    )
 
 
 @pytest.mark.slow
