@@ -562,9 +562,9 @@ def test_entries_are_the_dense_matrix(name: str, limit: int) -> None:
 
 def test_missing_pyjuice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyjuice", None)
-    with pytest.raises(MissingDependencyError, match="pip install pyjuice"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'pcgcd\[pyjuice\]'"):
         to_pyjuice(hmm(), length=3)
-    with pytest.raises(MissingDependencyError, match="pip install pyjuice"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'pcgcd\[pyjuice\]'"):
         from_pyjuice(None)
 
 
