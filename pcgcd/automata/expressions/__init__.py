@@ -432,7 +432,7 @@ def in_order(
 
     >>> letters = [Member(literal("a")), Member(literal("b"), required=False)]
     >>> in_order(letters, literal(",")).size
-    13
+    15
     """
     chosen = tuple(member for member in members if member.required or member.body != NOTHING)
     if any(member.body == NOTHING for member in chosen):
