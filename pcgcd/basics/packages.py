@@ -29,10 +29,13 @@ def check_version(module: Any) -> None:
     Raises:
         MissingDependencyError: It is too old; the message names both versions.
     """
-    name, found = module.__name__, str(getattr(module, "__version__", ""))
-    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
+    name = module.__name__
     oldest = _OLDEST.get(name)
-    if oldest is not None and len(numbers) > 1 and numbers < oldest:
+    if oldest is None:
+        return
+    found = str(getattr(module, "__version__", ""))
+    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
+    if len(numbers) > 1 and numbers < oldest:
         wanted = f"{name}>={'.'.join(map(str, oldest))}"
         raise MissingDependencyError(
             f"pcgcd needs {wanted}, but {name} {found} is installed, with which it does not work; "

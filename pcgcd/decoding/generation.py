@@ -121,8 +121,8 @@ def generate(
     With the methods "gcd", "pgcd" and "twisted" every text that ends satisfies the constraint
     within the budget, whatever the language model says.
 
-    The automata among the factors of a circuit are the constraint: ``hmm * fa`` is guided by that
-    HMM, ``hmm * fa1 * fa2`` satisfies both, ``(0.3 * hmm_a + 0.7 * hmm_b) * fa`` is guided by
+    The automata among the factors of a circuit are the constraint: ``hmm * fa`` is P-GCD with that
+    product, ``hmm * fa1 * fa2`` satisfies both, ``(0.3 * hmm_a + 0.7 * hmm_b) * fa`` is guided by
     a mixture. What is left guides, and changes no target. With a weighted automaton f the target
     is p_lm(x) f(x), up to its sum.
 
@@ -138,7 +138,7 @@ def generate(
             128, or the length of a circuit of one length.
         particles: The number of texts k.
         method: "pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection", or a proposal of
-            your own. By default "twisted" where there is a guide, else GCD.
+            your own. By default P-GCD where there is a guide, else GCD.
         hmm: The guide of P-GCD and of "twisted": an HMM distilled from the language model, or any
             other circuit. An HMM that has learnt to copy from prompts is conditioned on this one.
         w: How far the language model is trusted rather than the guide, from 0 to 1, which is GCD;
