@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pcgcd.decoding.genealogy import Genealogy, Move
-from pcgcd.decoding.generation import Generator, agenerate, generate
+from pcgcd.decoding.generation import agenerate, generate
+from pcgcd.decoding.generator import Generator
 from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.population import Population, extend, resample
 from pcgcd.decoding.portfolio import Portfolio

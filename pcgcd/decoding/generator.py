@@ -1,0 +1,332 @@
+"""Many requests with the same settings, which share the batches of the language model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pcgcd.basics.numbers import check_whole_number
+from pcgcd.circuits import CircuitLike
+from pcgcd.decoding.contracts import check_language_model
+from pcgcd.decoding.genealogy import Genealogy
+from pcgcd.decoding.portfolio import components_of
+from pcgcd.decoding.potentials import Potential, Terminal
+from pcgcd.decoding.proposals import GCD, PGCD, Proposal, Twisted, Unconstrained
+from pcgcd.decoding.randomness import Randomness
+from pcgcd.decoding.rejection import reject
+from pcgcd.decoding.requests import Plan, Request, choose, stop_rule
+from pcgcd.decoding.results import Generation
+from pcgcd.decoding.smc import SMC, Step
+from pcgcd.decoding.streams import Stream
+from pcgcd.decoding.targets import Target
+from pcgcd.decoding.transforms import Sharpening
+from pcgcd.engine import PrefixEngine, start_batch
+from pcgcd.errors import DeadEndError, InvalidParameterError, PcgcdError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pcgcd.lm import LanguageModel
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """The settings of :func:`generate`, to be used for many requests.
+
+    Several requests in one call share the batches of the language model.
+
+    Attributes:
+        lm: The language model.
+        method: See :func:`generate`.
+        hmm: See :func:`generate`.
+        w: See :func:`generate`.
+        potential: See :func:`generate`.
+        smc: The particles and how they are resampled.
+        stop: See :func:`generate`.
+        max_attempts: The cap of rejection sampling, for each request.
+        cache: A folder in which compiled automata are kept.
+        gcd_share: See :func:`generate`.
+        adapt: See :func:`generate`.
+    """
+
+    lm: LanguageModel
+    method: str | Proposal | None = None
+    hmm: CircuitLike | None = None
+    w: float | None = None
+    potential: str | Potential | None = None
+    smc: SMC = field(default_factory=SMC)
+    stop: str | Sequence[str] | Callable[[bytes], bool] | None = None
+    max_attempts: int = 1000
+    cache: Path | str | None = None
+    gcd_share: float | None = None
+    adapt: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the settings, as far as they do not depend on a request."""
+        check_language_model(self.lm)
+        choose(self.method, self.potential, self.w, self.gcd_share)
+        check_whole_number("adapt, the number of continuations,", self.adapt, 0)
+        if self.max_attempts < 1:
+            raise InvalidParameterError(
+                f"max_attempts must be at least 1, but is {self.max_attempts}"
+            )
+
+    def run(
+        self,
+        requests: Sequence[Request],
+        *,
+        seed: int | None = None,
+        on_step: Callable[[Step], None] | None = None,
+        progress: bool = False,
+    ) -> list[Generation]:
+        """Generate for each request.
+
+        A request that cannot be fulfilled does not keep the others from being so: its result has
+        no text of any weight, and says why in :attr:`Generation.error`.
+        """
+        rng = Randomness(seed)
+        if self.method == "rejection":
+            return [self._reject(request, rng) for request in requests]
+        from pcgcd.decoding.progress import shown
+
+        run = _Run.start(self, requests)
+        records = []
+        for step in shown(
+            run.steps(rng), max(run.budgets, default=0), progress and bool(run.tasks)
+        ):
+            records.append(step)
+            if on_step is not None:
+                on_step(step)
+        return run.results(records)
+
+    def stream(self, request: Request, *, seed: int | None = None) -> Stream:
+        """Generate one request, and give out text as soon as no resampling can take it back."""
+        if self.method == "rejection":
+            raise InvalidParameterError("rejection sampling knows its texts only at the end")
+        # Bad requests raise here, not at the first piece.
+        run = _Run.start(self, [request])
+        failed = next(iter(run.errors.values()), None)
+        if failed is not None:
+            raise failed
+        return Stream(
+            run.steps(Randomness(seed)), lambda steps: run.results(steps)[0], self.lm.vocabulary
+        )
+
+    def _reject(self, request: Request, rng: Randomness) -> Generation:
+        if self.smc.sharpening.is_greedy:
+            raise InvalidParameterError(
+                "rejection sampling draws texts, but temperature 0 draws nothing; use "
+                'method="gcd", or a positive temperature'
+            )
+        batch = Generator(
+            self.lm,
+            "unconstrained",
+            potential="prefix",
+            smc=SMC(self.smc.particles, None, sharpening=self.smc.sharpening),
+            stop=self.stop,
+            cache=self.cache,
+        )
+
+        def attempt(count: int) -> Generation:
+            smc = SMC(count, None, sharpening=self.smc.sharpening)
+            run = _Run.start(replace(batch, smc=smc), [request])
+            result = run.results(list(run.steps(rng)))[0]
+            # That no sample is accepted is no error of the request's.
+            if isinstance(result.error, PcgcdError) and not result.token_ids:
+                raise result.error
+            return result
+
+        try:
+            target = Target.of(request.target, self.lm.vocabulary, cache=self.cache)
+            if target.automaton.is_weighted:
+                raise InvalidParameterError(
+                    "rejection sampling needs a constraint, but the target is weighted; use "
+                    'method="unconstrained" with smc=False, which weighs the samples'
+                )
+            result = reject(attempt, self.smc.particles, self.max_attempts)
+            return replace(result, reader=request.reader)
+        except PcgcdError as error:
+            return Generation.failed(error, "rejection")
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Requests on their way through SMC.
+
+    Attributes:
+        generator: The settings.
+        requests: All requests.
+        plan: How they are generated.
+        tasks: Those that can be: the place of each, its target, its engine.
+        budgets: Their budgets.
+        prompts: Their prompts.
+        errors: Why the others cannot, by place.
+    """
+
+    generator: Generator
+    requests: tuple[Request, ...]
+    plan: Plan
+    tasks: tuple[tuple[int, Target, PrefixEngine], ...]
+    budgets: tuple[int, ...]
+    prompts: tuple[tuple[int, ...], ...]
+    errors: dict[int, PcgcdError]
+
+    @classmethod
+    def start(cls, generator: Generator, requests: Sequence[Request]) -> _Run:
+        lm, errors = generator.lm, {}
+        targets: dict[int, Target] = {}
+        known: dict[Hashable, Target] = {}
+        for place, request in enumerate(requests):
+            try:
+                key = request.target
+                if key not in known:
+                    known[key] = Target.of(key, lm.vocabulary, generator.hmm, cache=generator.cache)
+                targets[place] = known[key]
+            except PcgcdError as error:
+                errors[place] = error
+        guided = bool(targets) and all(target.guide is not None for target in targets.values())
+        plan = choose(
+            generator.method,
+            generator.potential,
+            generator.w,
+            generator.gcd_share,
+            guided=guided or not targets,
+        )
+        tasks, budgets, prompts = [], [], []
+        engines: dict[tuple[Target, tuple[int, ...]], PrefixEngine] = {}
+        for place, target in targets.items():
+            request = requests[place]
+            try:
+                prompt = request.encoded_by(lm)
+                budget = request.budget_for(target)
+                if (target, prompt) not in engines:
+                    engines[target, prompt] = target.engine(prompt, guided=plan.needs_guide)
+                engine = engines[target, prompt]
+                engine.check(budget)
+            except PcgcdError as error:
+                errors[place] = error
+                continue
+            tasks.append((place, target, engine))
+            budgets.append(budget)
+            prompts.append(prompt)
+        return cls(
+            generator,
+            tuple(requests),
+            plan,
+            tuple(tasks),
+            tuple(budgets),
+            tuple(prompts),
+            errors,
+        )
+
+    def steps(self, rng: Randomness) -> Iterator[Step]:
+        """The steps of all tasks, which share the language model's batches."""
+        if not self.tasks:
+            return
+        generator = self.generator
+        engines, pilots = self._engines(rng)
+        start = start_batch(list(zip(engines, self.budgets, strict=True)))
+        for step in generator.smc.steps(
+            generator.lm,
+            self.prompts,
+            start,
+            self.plan.proposal,
+            self.plan.potential,
+            stop=stop_rule(generator.stop, generator.lm.vocabulary),
+            check=self._passes if any(target.check for _, target, _ in self.tasks) else None,
+            seed=rng,
+        ):
+            # What the pilot texts took is part of the first step.
+            yield replace(
+                step,
+                seconds=step.seconds + sum(pilot.seconds for pilot in pilots),
+                model_seconds=step.model_seconds + sum(pilot.model_seconds for pilot in pilots),
+            )
+            pilots = []
+
+    def _engines(self, rng: Randomness) -> tuple[list[PrefixEngine], list[Step]]:
+        """What answers for each task, adapted to pilot texts if that is asked for; their steps."""
+        generator = self.generator
+        if not generator.adapt or not self.plan.needs_guide:
+            return [engine for _, _, engine in self.tasks], []
+        sharpening = generator.smc.sharpening
+        smc = SMC(
+            generator.adapt, None, sharpening=Sharpening() if sharpening.is_greedy else sharpening
+        )
+        masks = [target.engine(guided=False) for _, target, _ in self.tasks]
+        start = start_batch(list(zip(masks, self.budgets, strict=True)))
+        pilots = list(
+            smc.steps(generator.lm, self.prompts, start, Unconstrained(), Terminal(), seed=rng)
+        )
+        drawn = pilots[-1].population
+        engines = []
+        for number, ((_, target, _), prompt) in enumerate(
+            zip(self.tasks, self.prompts, strict=True)
+        ):
+            samples = [drawn.tokens[i] for i in drawn.members(number)]
+            engines.append(target.engine(prompt, samples=samples))
+        return engines, pilots
+
+    def _passes(self, task: int, tokens: tuple[int, ...]) -> bool:
+        """Whether the text of a task passes what its automaton leaves open."""
+        check = self.tasks[task][1].check
+        return check is None or check(self.generator.lm.vocabulary.decode(tokens))
+
+    def results(self, steps: Sequence[Step]) -> list[Generation]:
+        """What came of each request."""
+        done = {place: self._result(task, steps) for task, (place, _, _) in enumerate(self.tasks)}
+        return [
+            Generation.failed(self.errors[place], self.plan.name)
+            if place in self.errors
+            else done[place]
+            for place in range(len(self.requests))
+        ]
+
+    def _result(self, task: int, steps: Sequence[Step]) -> Generation:
+        place, target, _ = self.tasks[task]
+        request, last = self.requests[place], steps[-1].population
+        members, vocabulary = last.members(task), self.generator.lm.vocabulary
+        greedy = self.generator.smc.sharpening.is_greedy
+        if greedy:  # a beam has places without a text where there are fewer texts
+            found = [i for i in members if last.log_weights[i] > -math.inf]
+            members = sorted(found, key=lambda i: -float(last.log_weights[i])) or members[:1]
+        token_ids = tuple(last.tokens[i] for i in members)
+        log_evidence = last.total_log_evidence(task)
+        return Generation(
+            texts=tuple(vocabulary.decode(ids).decode("utf-8", "replace") for ids in token_ids),
+            token_ids=token_ids,
+            log_weights=tuple(last.log_weights[members].tolist()),
+            log_probs=tuple(last.log_probs[members].tolist()),
+            log_evidence=log_evidence,
+            effective_sample_sizes=tuple(s.effective_sample_sizes[task] for s in steps),
+            satisfied=tuple(request.satisfied_by(target, ids, vocabulary) for ids in token_ids),
+            ended=tuple(last.ended[i] for i in members),
+            genealogy=Genealogy(()) if greedy else Genealogy.of_task(steps, task),
+            method=self.plan.name,
+            seconds=sum(s.seconds for s in steps),
+            model_seconds=sum(s.model_seconds for s in steps),
+            error=self._dead_end(target, token_ids) if log_evidence == -math.inf else None,
+            reader=request.reader,
+        )
+
+    def _dead_end(
+        self, target: Target, token_ids: Sequence[tuple[int, ...]]
+    ) -> DeadEndError | None:
+        """Why no text has any weight, where the proposal never leaves the constraint."""
+        if not all(
+            isinstance(p, GCD | PGCD | Twisted) for p, _ in components_of(self.plan.proposal)
+        ):
+            return None
+        if target.check is not None and any(map(target.automaton.accepts, token_ids)):
+            return DeadEndError(
+                f"all {len(token_ids)} particles died: their texts fail the check of what was "
+                "relaxed in the constraint (see its 'dropped'); use more particles, or say it "
+                "in a way that need not be relaxed, such as a finite set of items"
+            )
+        return DeadEndError(
+            f"all particles died: after {max(map(len, token_ids))} tokens the language model gave "
+            "probability zero to every token that the constraint allows; a higher temperature, "
+            'truncate="allowed", or more particles may help'
+        )
