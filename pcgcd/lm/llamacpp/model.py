@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm.base import LanguageModel, LMSession, check_length, check_not_empty
 from pcgcd.lm.chats import Messages, Tools, placed_tools
@@ -155,10 +156,9 @@ class LlamaCpp(LanguageModel):
         template = self._model.metadata("tokenizer.chat_template")
         if template is None:
             return None
-        from llama_cpp.llama_chat_format import Jinja2ChatFormatter
-
+        formats = package("llama_cpp.llama_chat_format", "LlamaCpp")
         end = int(self._model.lib.llama_vocab_eos(self._model.vocab))
-        return Jinja2ChatFormatter(
+        return formats.Jinja2ChatFormatter(
             template, self._model.text_of(end), self._model.text_of(self._model.first_id())
         )
 
