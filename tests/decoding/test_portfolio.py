@@ -32,6 +32,7 @@ from pcgcd.decoding import (
     Twisted,
     Unconstrained,
     extend,
+    resample,
 )
 from pcgcd.decoding.portfolio import draw
 from pcgcd.engine import ChainEngine
@@ -231,6 +232,29 @@ def test_a_part_without_tokens_leaves_its_share_to_the_others() -> None:
     assert all(len(text) == 1 for text in after.tokens)
     alive = after.log_weights[after.log_weights > -math.inf]
     assert torch.allclose(alive, torch.zeros_like(alive), atol=1e-6)
+
+
+def test_a_stretch_begins_anew_after_resampling() -> None:
+    """Otherwise the bound would be that of whole texts, and of other particles' parts."""
+    lm, fa = worlds.table(), worlds.AUTOMATA["ambiguous"]
+    start = ChainEngine(GUIDES["wrong"], fa).start([BUDGET])
+    mixture = Portfolio((GCD(), Twisted(0.5)), (0.5, 0.5))
+    settings = (mixture, PrefixValidity(), Randomness(0))
+    first = Population.start(start.select([0] * 6), [0] * 6, 2)
+    after = extend(first, lm.log_probs([()] * 6), *settings, eos_ids=worlds.EOS)
+    assert bool((after.log_parts != 0).all())
+    anew, ancestors = resample(after, RESAMPLERS["systematic"], 1.0, Randomness(1))
+    assert ancestors is not None
+    assert not anew.log_parts.any()
+    going = [anew.tokens[i] for i in anew.active]
+    again = extend(anew, lm.log_probs(going), *settings, eos_ids=worlds.EOS)
+    # At the first token of a stretch, the mixture is that of the shares.
+    parts = again.log_parts[list(anew.active)]
+    expected = (parts + math.log(0.5)).logsumexp(1)
+    gain = (again.log_probs - anew.log_probs)[list(anew.active)] - expected
+    alive = again.log_weights[list(anew.active)] > -math.inf
+    found = (again.log_weights - anew.log_weights)[list(anew.active)]
+    assert torch.allclose(found[alive], gain[alive], atol=1e-6)
 
 
 @pytest.mark.parametrize(
