@@ -387,3 +387,13 @@ def test_widths_must_agree() -> None:
     two = HMM.random(2, 3) * HMM.random(2, 3)
     with pytest.raises(VocabularyMismatchError, match="the guide has 3"):
         pcgcd.generate(lm, two, budget=3)
+
+
+def test_nothing_but_eos_follows_an_eos() -> None:
+    """One state that takes everything: it can end anywhere, but text may follow its EOS."""
+    fa = FiniteAutomaton.from_edges(
+        num_states=1, vocab_size=2, initial=0, accepting={0}, edges=[(0, 0, [0, 1])]
+    )
+    found = padded(fa, [1])
+    assert found.accepts([0, 1, 1])
+    assert not found.accepts([0, 1, 0])
