@@ -1,4 +1,4 @@
-"""Chats that show a model its tools."""
+"""Prompts as tokens: texts, and chats that show a model its tools."""
 
 from __future__ import annotations
 
@@ -6,8 +6,41 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from pcgcd.errors import InvalidParameterError
+
 Messages: TypeAlias = "list[dict[str, Any]]"
 Tools: TypeAlias = "Sequence[Mapping[str, Any]]"
+
+
+def text_ids(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text by a tokenizer of transformers; of none, the one that begins a text."""
+    ids: list[int] = tokenizer(text)["input_ids"]
+    first = getattr(tokenizer, "bos_token_id", None)
+    return ids if ids or first is None else [first]
+
+
+def chat_ids(tokenizer: Any, messages: Messages, tools: Tools = ()) -> list[int]:
+    """The tokens of a chat, by the chat template of a tokenizer of transformers.
+
+    Raises:
+        InvalidParameterError: The tokenizer has no chat template.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise InvalidParameterError(
+            "this tokenizer has no chat template, so the messages of a chat mean nothing to "
+            "its model; give the prompt as one text"
+            + (", describe the tools in it, and leave out tools=" if tools else "")
+        )
+    template = tokenizer.apply_chat_template
+
+    def render(chat: Messages, shown: Tools | None) -> str:
+        return str(template(chat, tools=shown, tokenize=False))
+
+    messages, shown = placed_tools(render, messages, tools)
+    ids: list[int] = template(
+        messages, tools=shown, add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+    return ids
 
 
 def placed_tools(

@@ -15,7 +15,6 @@ from torch import Tensor
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.basics.packages import package
 from pcgcd.errors import (
-    InvalidParameterError,
     MissingDependencyError,
     VocabularyMismatchError,
 )
@@ -27,7 +26,7 @@ from pcgcd.lm.base import (
     check_length,
     check_not_empty,
 )
-from pcgcd.lm.chats import Messages, Tools, placed_tools
+from pcgcd.lm.chats import Messages, Tools, chat_ids, text_ids
 from pcgcd.lm.growing_cache import with_room
 from pcgcd.lm.packed_linear import PackedLinears
 
@@ -199,29 +198,10 @@ class TransformersLM(LanguageModel):
         return any(_is_recurrent(layer) for layer in cache.layers)
 
     def _encode_text(self, text: str) -> tuple[int, ...]:
-        ids = self.tokenizer(text)["input_ids"]
-        first = getattr(self.tokenizer, "bos_token_id", None)
-        if not ids and first is not None:
-            ids = [first]
-        return self._checked_prefix(ids)
+        return self._checked_prefix(text_ids(self.tokenizer, text))
 
     def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
-        if not getattr(self.tokenizer, "chat_template", None):
-            raise InvalidParameterError(
-                "this tokenizer has no chat template, so the messages of a chat mean nothing to "
-                "its model; give the prompt as one text"
-                + (", describe the tools in it, and leave out tools=" if tools else "")
-            )
-        template = self.tokenizer.apply_chat_template
-
-        def render(chat: Messages, shown: Tools | None) -> str:
-            return str(template(chat, tools=shown, tokenize=False))
-
-        messages, shown = placed_tools(render, messages, tools)
-        ids = template(
-            messages, tools=shown, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        return self._checked_prefix(ids)
+        return self._checked_prefix(chat_ids(self.tokenizer, messages, tools))
 
     def _checked_prompts(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         checked = super()._checked_prompts(prompts)

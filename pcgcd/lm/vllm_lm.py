@@ -15,7 +15,7 @@ from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm.base import LanguageModel, check_length, check_not_empty
-from pcgcd.lm.chats import Messages, Tools, placed_tools
+from pcgcd.lm.chats import Messages, Tools, chat_ids, text_ids
 
 
 class VLLM(LanguageModel):
@@ -111,21 +111,10 @@ class VLLM(LanguageModel):
         return row.log_softmax(-1)
 
     def _encode_text(self, text: str) -> tuple[int, ...]:
-        ids = self.tokenizer(text)["input_ids"]
-        first = getattr(self.tokenizer, "bos_token_id", None)
-        return self._checked_prefix(ids if ids or first is None else [first])
+        return self._checked_prefix(text_ids(self.tokenizer, text))
 
     def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
-        template = self.tokenizer.apply_chat_template
-
-        def render(chat: Messages, shown: Tools | None) -> str:
-            return str(template(chat, tools=shown, tokenize=False))
-
-        messages, shown = placed_tools(render, messages, tools)
-        ids = template(
-            messages, tools=shown, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        return self._checked_prefix(ids)
+        return self._checked_prefix(chat_ids(self.tokenizer, messages, tools))
 
     def _checked_prompts(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         checked = super()._checked_prompts(prompts)
