@@ -633,6 +633,7 @@ class WrongValues(HMM):
 
 BROKEN_CIRCUITS = [
     (WrongValues, "value_equals_the_reference"),
+    (WrongValues, "value_follows_the_definition"),
     (UnderflowingLog, "values_agree_in_every_semiring"),
     (AlwaysPossible, "boolean_value_is_the_support"),
     (ScaledPartition, "partition_is_the_sum_of_the_values"),

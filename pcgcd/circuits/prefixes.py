@@ -28,19 +28,19 @@ _ROWS_AT_A_TIME = 256
 
 
 def use_compiler(compiler: Callable[[CircuitLike], Any]) -> None:
-    """Say what compiles circuits: a function to an object with ``start(budgets)``."""
+    """Register what compiles circuits: a function to an object with ``start(budgets)``."""
     _COMPILERS[:] = [compiler]
 
 
 def compiled(circuit: CircuitLike) -> Any:
-    """The engine of a circuit."""
+    """Return the engine of a circuit."""
     if not _COMPILERS:
         import_module("pcgcd.engine")
     return _COMPILERS[0](circuit)
 
 
 def readable_prefix(chain: Chain, x: Tensor, length: int | None) -> Tensor | None:
-    """The observed beginning of x (batch, m), if the engine can answer for it; otherwise None."""
+    """Return the observed beginning of x (batch, m) if the engine can answer for it, else None."""
     if x.dim() != 2 or x.is_floating_point() or x.dtype == torch.bool or not len(x):
         return None
     if length is None or length < 1 or x.shape[1] > length or x.device != chain.device:
@@ -51,7 +51,7 @@ def readable_prefix(chain: Chain, x: Tensor, length: int | None) -> Tensor | Non
     count = int(seen.sum())
     if not bool(seen[:count].all()) or not bool((x[:, count:] == MISSING).all()):
         return None
-    if not _COMPILERS or not compiled(chain).is_fast:
+    if not compiled(chain).is_fast:
         return None
     return x[:, :count]
 

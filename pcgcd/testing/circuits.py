@@ -44,20 +44,25 @@ class CircuitLaws(Laws):
     num_samples: int = 20_000
 
     def create_circuit(self) -> CircuitLike:
-        """A circuit over a few tokens that gives some string of the length a positive value."""
+        """Return a circuit over a few tokens; some string of the length has a positive value."""
         raise NotImplementedError("return the circuit to be tested")
 
     def reference_log_value(self, strings: Tensor) -> Tensor | None:
-        """The logarithms of the values (batch,), found in another way; None if there is none."""
+        """Return the log-values (batch,), found in another way; None if there is none."""
         return None
 
     # -- values -------------------------------------------------------------------------------
+
+    def test_value_follows_the_definition(self) -> None:
+        """``log_value`` is what the parameters say: sums over paths, products, mixtures."""
+        found = self._circuit.log_value(self._world.strings)
+        self._compare(found, self._world.log_values, "log_value")
 
     def test_value_equals_the_reference(self) -> None:
         """``log_value`` is what :meth:`reference_log_value` says, where it says something."""
         expected = self.reference_log_value(self._world.strings)
         if expected is not None:
-            self._compare(self._world.log_values, expected, "log_value")
+            self._compare(self._circuit.log_value(self._world.strings), expected, "log_value")
 
     def test_values_agree_in_every_semiring(self) -> None:
         """``value`` is one number, whether plain, scaled, or in logarithms."""

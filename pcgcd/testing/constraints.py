@@ -38,11 +38,11 @@ class ConstraintLaws(Laws):
     num_tries: int = 10
 
     def create_constraint(self) -> Constraint:
-        """The constraint."""
+        """Return the constraint."""
         raise NotImplementedError("return the constraint to be tested")
 
     def reference(self, text: bytes) -> bool | None:
-        """Whether a text satisfies the constraint, found in another way; None if there is none."""
+        """Return whether a text satisfies the constraint, found in another way; None if unknown."""
         return None
 
     def create_vocabulary(self) -> Vocabulary:

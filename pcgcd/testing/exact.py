@@ -21,7 +21,7 @@ _power_of_two = np.frompyfunc(lambda exponent: Fraction(2) ** int(exponent), 1, 
 
 
 def exact(weights: Tensor, semiring: Semiring[Any] | None = None) -> Exact:
-    """The numbers of a tensor as fractions; for the boolean semiring, zeros and ones.
+    """Return the numbers of a tensor as fractions; for the boolean semiring, zeros and ones.
 
     >>> exact(torch.tensor([0.5, 3.0]))
     array([Fraction(1, 2), Fraction(3, 1)], dtype=object)
@@ -41,7 +41,7 @@ def exact_power(values: Tensor, exponents: Tensor, semiring: Semiring[Any] | Non
 
 
 def exact_sum(terms: Exact, semiring: Semiring[Any]) -> Exact:
-    """The semiring's sum over the last axis: a sum, or a maximum where that is what it means."""
+    """Return the semiring's sum over the last axis: a sum or, in some semirings, a maximum."""
     add = np.maximum if isinstance(semiring, Boolean | Maximum) else np.add
     return np.asarray(add.reduce(terms, axis=-1), dtype=object)
 
@@ -66,7 +66,7 @@ def _exponent(number: Fraction) -> int:
 
 
 def log_of(number: Fraction) -> float:
-    """The logarithm of a fraction of any size; -inf for zero.
+    """Return the logarithm of a fraction of any size; -inf for zero.
 
     >>> log_of(Fraction(1, 2**10_000)) == -10_000 * math.log(2)
     True
@@ -78,7 +78,7 @@ def log_of(number: Fraction) -> float:
 
 
 def powers_of_two(semiring: Semiring[Any], values: Tensor, exponents: Tensor) -> Any:
-    """The elements ``values * 2 ** exponents``, made by squaring from ``lift`` and ``mul`` alone.
+    """Make the elements ``values * 2 ** exponents`` by squaring, from ``lift`` and ``mul`` alone.
 
     This reaches sizes that no float has, in any semiring, without looking inside its elements.
     """

@@ -39,7 +39,7 @@ class LanguageModelLaws(Laws):
     tolerance: float = 1e-4
 
     def create_language_model(self) -> LanguageModel:
-        """The language model."""
+        """Return the language model."""
         raise NotImplementedError("return the language model to be tested")
 
     # -- rows ---------------------------------------------------------------------------------

@@ -43,11 +43,11 @@ class LayerLaws(CircuitLaws):
     """
 
     def create_layer(self) -> Layer:
-        """A small layer over input layers, whose variables are 0, 1, ... and have few values."""
+        """Return a small layer over input layers of variables 0, 1, ..., which have few values."""
         raise NotImplementedError("return the layer to be tested")
 
     def reference(self, layer: Layer, below: Sequence[Tensor]) -> Tensor:
-        """The units' values (batch, units), given the children's, made without the layer.
+        """Return the units' values (batch, units), given the children's, made without the layer.
 
         Args:
             layer: The layer.
@@ -56,7 +56,7 @@ class LayerLaws(CircuitLaws):
         raise NotImplementedError("return the values of the layer's units")
 
     def heaviest_terms(self, layer: Layer, below: Sequence[Tensor]) -> Tensor:
-        """The units' values in the maximum semiring: of each unit, its largest term (batch, units).
+        """Return the units' values in the maximum semiring: their largest terms (batch, units).
 
         Override it where a term is a sum itself, as in a layer that multiplies two matrices.
         """
@@ -74,7 +74,7 @@ class LayerLaws(CircuitLaws):
         return [_sum_of(self._layer.rebuilt(turned, lambda operator: operator))]
 
     def create_circuit(self) -> CircuitLike:
-        """The sum of the layer's units."""
+        """Return the sum of the layer's units."""
         return _sum_of(self._layer)
 
     def reference_log_value(self, strings: Tensor) -> Tensor:

@@ -94,18 +94,18 @@ class OperatorLaws(Laws):
     _arguments = ("semiring", "wide_semiring", "smooth_semiring", "dtype")
 
     def create_operator(self, dtype: torch.dtype) -> Operator:
-        """A small operator (about ten rows and columns) with weights of the given type.
+        """Return a small operator (about ten rows and columns) with weights of the given type.
 
         It must be a new one in every call: the laws about gradients change its weights.
         """
         raise NotImplementedError("return the operator to be tested")
 
     def dense_operator(self, operator: Operator) -> Tensor:
-        """The matrix that the operator stands for, made without calling the operator."""
+        """Return the matrix that the operator stands for, made without calling the operator."""
         raise NotImplementedError("return the (rows, columns) matrix of the operator")
 
     def heaviest_terms(self, operator: Operator) -> Tensor:
-        """The matrix as the maximum semiring sees it: of each entry, its largest term alone.
+        """Return the matrix as the maximum semiring sees it: of each entry, its largest term alone.
 
         It is another matrix where entries are sums: for a composition of two matrices the sum over
         the units between them, for places that are given twice the sum of both.
@@ -341,7 +341,7 @@ class OperatorLaws(Laws):
     # -- what the laws are checked on ---------------------------------------------------------
 
     def parameters(self, operator: Operator) -> list[Tensor]:
-        """The floating-point tensors that the operator and its parts hold, each once."""
+        """Return the floating-point tensors that the operator and its parts hold, each once."""
         tensors = {id(t): t for t in operator.tensors if t.is_floating_point()}
         for part in operator.parts:
             tensors.update((id(t), t) for t in self.parameters(part))

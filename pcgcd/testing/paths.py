@@ -35,7 +35,7 @@ def _paths(chain: Chain, evidence: Tensor, log_missing: Tensor) -> tuple[Tensor,
 
 
 def brute_force_best_path(chain: Chain, evidence: Tensor) -> BestPath:
-    """The heaviest hidden path and missing tokens, by trying all paths; any one of equals.
+    """Return the heaviest hidden path and missing tokens, by trying all paths; any one of equals.
 
     >>> from pcgcd import HMM
     >>> hmm = HMM(

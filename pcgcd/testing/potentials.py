@@ -24,7 +24,7 @@ class PotentialLaws(StepLaws):
     _shortest_prefix = 1
 
     def create_potential(self) -> Potential:
-        """The potential."""
+        """Return the potential."""
         raise NotImplementedError("return the potential to be tested")
 
     def test_one_number_for_each_prefix(self) -> None:

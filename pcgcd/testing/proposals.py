@@ -25,7 +25,7 @@ class ProposalLaws(StepLaws):
     _atol = 1e-6
 
     def create_proposal(self) -> Proposal:
-        """The proposal."""
+        """Return the proposal."""
         raise NotImplementedError("return the proposal to be tested")
 
     def test_candidates_fit_the_step(self) -> None:

@@ -40,7 +40,7 @@ class ResamplerLaws(Laws):
     num_draws: int = 1000
 
     def create_resampler(self) -> Resampler:
-        """The resampler."""
+        """Return the resampler."""
         raise NotImplementedError("return the resampler to be tested")
 
     def test_every_place_has_an_ancestor(self) -> None:

@@ -59,11 +59,11 @@ class SemiringLaws(Laws):
     _arguments = ("dtype",)
 
     def create_semiring(self, dtype: torch.dtype) -> Semiring[Any]:
-        """The semiring in the given floating type."""
+        """Return the semiring in the given floating type."""
         raise NotImplementedError("return the semiring to be tested")
 
     def lift_exactly(self, semiring: Semiring[Any], values: Tensor, exponents: Tensor) -> Exact:
-        """The numbers that ``values * 2 ** exponents`` become: themselves, or truth values."""
+        """Return what ``values * 2 ** exponents`` become: the numbers, or truth values."""
         return exact_power(values, exponents, semiring)
 
     def add_exactly(self, semiring: Semiring[Any], terms: Exact) -> Exact:

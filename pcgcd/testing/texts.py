@@ -20,6 +20,7 @@ from pcgcd.engine import PrefixState
 from pcgcd.hmm import HMM
 from pcgcd.hmm.absorbing import absorbing
 from pcgcd.lm import LanguageModel, TableLM
+from pcgcd.testing.values import path_weight
 
 # How many standard errors a mean may be off: one run in 150,000 with another seed.
 Z_SCORE = 4.5
@@ -61,20 +62,23 @@ class TextWorld:
         yield from self._unfinished(self.budget)
 
     def prefixes(self, length: int) -> list[tuple[int, ...]]:
-        """The unfinished prefixes that the model gives probability and that can be completed."""
-        found = [words for words in self._unfinished(length) if self._log_prob(words) > -math.inf]
-        return list(itertools.compress(found, self.state(found).viable().tolist()))
+        """List the unfinished prefixes with positive probability that can be completed."""
+        completed = {text[:length] for text in self._weights}
+        possible = (words for words in self._unfinished(length) if words in completed)
+        return [words for words in possible if self._log_prob(words) > -math.inf]
+
+    @cached_property
+    def _weights(self) -> dict[tuple[int, ...], float]:
+        """The texts that satisfy the constraint, and their weights f(x)."""
+        fa = self.target.automaton
+        found = {text: path_weight(fa, text) for text in self.texts()}
+        return {text: w if fa.is_weighted else 1.0 for text, w in found.items() if w > 0}
 
     @cached_property
     def evidence(self) -> float:
         """The sum of p_lm(x) f(x) over all texts."""
-        fa = self.target.automaton
-        return math.fsum(
-            math.exp(self._log_prob(text))
-            * (math.exp(fa.log_weight(text)) if fa.is_weighted else 1)
-            for text in self.texts()
-            if fa.accepts(text)
-        )
+        weights = self._weights.items()
+        return math.fsum(math.exp(self._log_prob(text)) * weight for text, weight in weights)
 
     def _log_prob(self, tokens: Sequence[int]) -> float:
         rows = self.lm.log_probs([tokens[:t] for t in range(len(tokens))]).double()
@@ -94,7 +98,7 @@ class TextWorld:
     def estimates(
         self, proposal: Proposal, potential: Potential, *, runs: int, particles: int, seed: int = 0
     ) -> Tensor:
-        """The evidence as independent runs of SMC estimate it, (runs,)."""
+        """Return the evidence as independent runs of SMC estimate it, (runs,)."""
         smc = SMC(particles, "multinomial", ess_threshold=1.0)
         start = self.target.engine().start([self.budget]).select([0] * runs)
         *_, last = smc.steps(self.lm, [()] * runs, start, proposal, potential, seed=seed)
@@ -103,7 +107,7 @@ class TextWorld:
 
 @lru_cache(maxsize=1)
 def text_worlds() -> tuple[TextWorld, ...]:
-    """A constraint, an ambiguous automaton, and a weighted one, each with a guide.
+    """Return a constraint, an ambiguous automaton, and a weighted one, each with a guide.
 
     "ab" can be spelled in two ways, and there are two ends of text. The language model rules out
     some tokens, and the guide of the last world another.

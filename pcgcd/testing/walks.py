@@ -30,7 +30,7 @@ class RandomWalks:
             raise EmptyLanguageError("the automaton accepts no word, so there is none to draw")
 
     def word(self, length: int) -> tuple[int, ...]:
-        """A walk of so many steps if there are as many, then the shortest way to an end.
+        """Return a walk of so many steps if there are as many, then the shortest way to an end.
 
         >>> from pcgcd.constraints import regex
         >>> bytes(RandomWalks(regex("(ab)*").automaton, seed=0).word(3))

@@ -1,7 +1,8 @@
 """Small worlds: every query of a circuit answered by summing over all strings.
 
-Nothing here looks inside a circuit: the answers are built on ``log_value`` alone, so that they
-can be compared with the circuit's own. Hidden paths are enumerated in :mod:`pcgcd.testing.paths`.
+The values come from the definition (:mod:`pcgcd.testing.values`) and not from the circuit's own
+``log_value``, so that its answers can be compared with them. Hidden paths are enumerated in
+:mod:`pcgcd.testing.paths`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from pcgcd.circuits import MISSING, CircuitLike
 from pcgcd.errors import CircuitTooLargeError
+from pcgcd.testing.values import log_values
 
 _LIMIT = 1 << 20
 
@@ -84,7 +86,7 @@ class World:
         return self.log_values - self.log_partition
 
     def index(self, strings: Tensor) -> Tensor:
-        """The position of each string (batch, n) among all strings, (batch,)."""
+        """Return the position of each string (batch, n) among all strings, (batch,)."""
         return (strings * _places(self.vocab_size, strings.shape[-1], strings.device)).sum(-1)
 
     def agrees(self, evidence: Tensor) -> Tensor:
@@ -104,7 +106,7 @@ class World:
         return self.log_mass(evidence) - self.log_partition
 
     def is_possible(self, evidence: Tensor) -> Tensor:
-        """Whether some string of positive value agrees with the evidence, (batch,)."""
+        """Return whether some string of positive value agrees with the evidence, (batch,)."""
         return (self.agrees(evidence) & self.support).any(-1)
 
     def log_conditional(self, x: Tensor, evidence: Tensor) -> Tensor:
@@ -132,7 +134,7 @@ class World:
 
 
 def enumerate_values(circuit: CircuitLike, length: int | None = None) -> World:
-    """The world of a circuit: its value on every string of a length.
+    """Return the world of a circuit: its value on every string of a length.
 
     >>> from pcgcd import FiniteAutomaton
     >>> fa = FiniteAutomaton.from_edges(
@@ -148,6 +150,5 @@ def enumerate_values(circuit: CircuitLike, length: int | None = None) -> World:
     """
     graph = circuit.unroll(length)
     strings = all_strings(circuit.vocab_size, graph.num_variables).to(graph.device)
-    with torch.no_grad():
-        log_values = circuit.log_value(strings).double()
-    return World(strings, log_values, circuit.vocab_size)
+    values = torch.from_numpy(log_values(circuit, strings.cpu().numpy()))
+    return World(strings, values.to(graph.device), circuit.vocab_size)

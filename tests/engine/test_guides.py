@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -318,3 +320,19 @@ def test_errors_say_what_to_do() -> None:
     )
     with pytest.raises(EmptyLanguageError, match=r"in exactly 1 tokens; .* works is 2"):
         exactly.start([1])
+
+
+def test_answers_do_not_depend_on_what_was_imported() -> None:
+    code = """if True:
+        import sys, torch
+        from pcgcd import HMM
+        if sys.argv[1:]:
+            import pcgcd.engine
+        hmm = HMM.random(3, 5, generator=torch.Generator().manual_seed(0))
+        print(hmm.sample(4, 8, generator=torch.Generator().manual_seed(1)).tolist())
+    """
+    found = [
+        subprocess.run([sys.executable, "-c", code, *more], capture_output=True, check=True).stdout
+        for more in ([], ["engine first"])
+    ]
+    assert found[0] == found[1]
