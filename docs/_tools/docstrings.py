@@ -91,6 +91,17 @@ def _hide_private(module: griffe.Module, exported: set[str]) -> None:
             member.members["__post_init__"].public = False
 
 
+def _hide_private_parameters(scope: griffe.Object) -> None:
+    """Leave private parameters out of signatures, such as the private fields of a dataclass."""
+    for member in scope.members.values():
+        if member.is_alias:
+            continue
+        if member.is_function:
+            kept = [p for p in member.parameters if p.name == "_" or not p.name.startswith("_")]
+            member.parameters = griffe.Parameters(*kept)
+        _hide_private_parameters(member)
+
+
 class Docstrings(griffe.Extension):
     """Prepare a package for the reference once the whole of it has been read."""
 
@@ -101,3 +112,4 @@ class Docstrings(griffe.Extension):
         exported = {path for module in modules for path in _exports(module)}
         for module in modules:
             _hide_private(module, exported)
+        _hide_private_parameters(pkg)

@@ -48,12 +48,12 @@ def _moves(source: Indices | int, target: Indices | int) -> tuple[Indices, Indic
 
 
 def union(*automata: FiniteAutomaton) -> FiniteAutomaton:
-    """The words of any of the automata: their paths, and so their weights, are added."""
+    """Accept the words of any of the automata: their paths, and so their weights, are added."""
     return side_by_side([Graph.of(fa) for fa in automata]).trimmed().numbered().automaton()
 
 
 def concatenate(*automata: FiniteAutomaton) -> FiniteAutomaton:
-    """A word of the first, then one of the second, and so on; linear in all of them together."""
+    """Accept a word of the first, then one of the second, and so on; linear in their sizes."""
     graphs = _graphs("concatenate", automata)
     initial, accepting, count = _starts(graphs)
     between = count + np.arange(len(graphs) - 1)
@@ -65,19 +65,19 @@ def concatenate(*automata: FiniteAutomaton) -> FiniteAutomaton:
 
 
 def star(fa: FiniteAutomaton) -> FiniteAutomaton:
-    """Any number of its words, one after the other."""
+    """Accept any number of its words, one after the other."""
     return repeat(fa, 0, None)
 
 
 def option(fa: FiniteAutomaton) -> FiniteAutomaton:
-    """Its words and the empty one."""
+    """Accept its words and the empty one."""
     return repeat(fa, 0, 1)
 
 
 def repeat(
     fa: FiniteAutomaton, least: int = 0, most: int | None = None, *, state_limit: int = STATE_LIMIT
 ) -> FiniteAutomaton:
-    """Between ``least`` and ``most`` of its words (None: any number), one after the other."""
+    """Accept from ``least`` to ``most`` of its words (None: any number), one after the other."""
     if least < 0 or (most is not None and most < least):
         raise InvalidParameterError(f"cannot repeat at least {least} and at most {most} times")
     copies = max(1, least if most is None else most)
@@ -103,7 +103,7 @@ def repeat(
 
 
 def reverse(fa: FiniteAutomaton) -> FiniteAutomaton:
-    """Its words read backwards."""
+    """Accept its words read backwards."""
     return Graph.of(fa).reversed().numbered().automaton()
 
 
@@ -111,7 +111,7 @@ def reverse(fa: FiniteAutomaton) -> FiniteAutomaton:
 
 
 def intersection(*automata: FiniteAutomaton, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-    """The words that all of the automata accept; see :func:`pcgcd.automata.products.path_product`.
+    """Accept what all of the automata accept; see :func:`pcgcd.automata.products.path_product`.
 
     The numbers of accepting paths of a word, and so its weights, are multiplied.
     """
@@ -119,7 +119,7 @@ def intersection(*automata: FiniteAutomaton, state_limit: int = STATE_LIMIT) -> 
 
 
 def complement(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-    """Every other word over the vocabulary, as a minimal deterministic automaton."""
+    """Accept every other word over the vocabulary, by a minimal deterministic automaton."""
     others = complemented(_minimal("complement", fa, state_limit))
     return others.trimmed().refined().numbered().automaton()
 
@@ -127,7 +127,7 @@ def complement(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> Finite
 def difference(
     fa: FiniteAutomaton, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> FiniteAutomaton:
-    """The words of the first that the other does not accept."""
+    """Accept the words of the first that the other does not accept."""
     return intersection(fa, complement(other, state_limit=state_limit), state_limit=state_limit)
 
 
@@ -149,27 +149,27 @@ def _minimal(operation: str, fa: FiniteAutomaton, state_limit: int) -> Graph:
 
 
 def determinize(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-    """A deterministic automaton, by the subset construction."""
+    """Make the automaton deterministic, by the subset construction."""
     return _deterministic("determinize", fa, state_limit).numbered().automaton()
 
 
 def minimize(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-    """The smallest deterministic automaton; the same arrays for every automaton of a language."""
+    """Make the smallest deterministic automaton: the same arrays for every one of a language."""
     return _minimal("minimize", fa, state_limit).numbered().automaton()
 
 
 def reduce(fa: FiniteAutomaton) -> FiniteAutomaton:
-    """A smaller automaton by bisimulation, forward and backward. It may keep its choices."""
+    """Shrink the automaton by bisimulation, forward and backward; it may stay ambiguous."""
     return _graphs("reduce", [fa])[0].reduced().numbered().automaton()
 
 
 def support(fa: FiniteAutomaton) -> FiniteAutomaton:
-    """The same words without weights."""
+    """Accept the same words, without weights."""
     return replace(Graph.of(fa), weight=None).automaton() if fa.is_weighted else fa
 
 
 def trim(fa: FiniteAutomaton) -> FiniteAutomaton:
-    """Only the states on a way from an initial to an accepting one, in their order."""
+    """Keep only the states on a path from an initial to an accepting one, in their order."""
     return Graph.of(fa).trimmed().automaton()
 
 
@@ -179,7 +179,7 @@ def trim(fa: FiniteAutomaton) -> FiniteAutomaton:
 def shuffle(
     fa: FiniteAutomaton, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> FiniteAutomaton:
-    """A word of each, their tokens interleaved in any way."""
+    """Accept a word of each, their tokens interleaved in any way."""
     a, b = (graph.trimmed() for graph in _graphs("shuffle", [fa, other]))
     count = a.num_states * b.num_states
     if count > state_limit:
@@ -208,7 +208,7 @@ def any_order(
     most: int | None = None,
     state_limit: int = STATE_LIMIT,
 ) -> FiniteAutomaton:
-    """A word of each member, one whole word after the other, in any order.
+    """Accept a word of each member, one whole word after the other, in any order.
 
     Args:
         members: The automata. Each has to be copied 2 ** (number of members - 1) times.
@@ -260,19 +260,19 @@ def any_order(
 
 
 def is_empty(fa: FiniteAutomaton) -> bool:
-    """Whether no word is accepted."""
+    """Return whether no word is accepted."""
     return bool((fa.distance_to_accept[fa.initial_mask] == NEVER).all())
 
 
 def is_universal(fa: FiniteAutomaton, *, state_limit: int = STATE_LIMIT) -> bool:
-    """Whether every word over the vocabulary is accepted."""
+    """Return whether every word over the vocabulary is accepted."""
     return is_empty(complement(fa, state_limit=state_limit))
 
 
 def is_equivalent(
     fa: FiniteAutomaton, other: FiniteAutomaton, *, state_limit: int = STATE_LIMIT
 ) -> bool:
-    """Whether both accept the same words: whether their minimal automata are the same."""
+    """Return whether both accept the same words: whether their minimal automata are the same."""
     _graphs("is_equivalent", [fa, other])
     a, b = minimize(fa, state_limit=state_limit), minimize(other, state_limit=state_limit)
     pairs = [

@@ -19,7 +19,7 @@ _CHUNK = 4_000_000
 
 
 def is_deterministic(fa: FiniteAutomaton) -> bool:
-    """Whether there is one initial state, and edges leaving a state share no token."""
+    """Return whether there is one initial state, and edges leaving a state share no token."""
     if fa.initial_mask.sum() != 1:
         return False
     order = np.lexsort((fa.label, fa.source))
@@ -39,7 +39,7 @@ def is_deterministic(fa: FiniteAutomaton) -> bool:
 
 
 def is_unambiguous(fa: FiniteAutomaton) -> bool:
-    """Whether no string has two accepting paths.
+    """Return whether no string has two accepting paths.
 
     Edges between the same two states share no token, so two different accepting paths of one
     string pass, at some step, through two different states. Hence the automaton is ambiguous

@@ -257,7 +257,7 @@ class FiniteAutomaton(Chain):
     # -- what can be asked --------------------------------------------------------------------
 
     def accepts(self, tokens: Sequence[int]) -> bool:
-        """Whether some path from an initial to an accepting state spells the tokens."""
+        """Return whether some path from an initial to an accepting state spells the tokens."""
         return self._runner.accepts_word(tokens)
 
     def log_weight(self, tokens: Sequence[int]) -> float:

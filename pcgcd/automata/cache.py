@@ -125,7 +125,7 @@ def _arrays(automaton: FiniteAutomaton) -> dict[str, Array]:
 
 
 def consistent(arrays: dict[str, Array], vocab_size: int) -> bool:
-    """Whether the arrays make an automaton over a vocabulary of that size."""
+    """Return whether the arrays make an automaton over a vocabulary of that size."""
     for name, dtype in ARRAYS.items():
         if arrays[name].dtype != dtype or arrays[name].ndim != 1 + (name == "label_class"):
             return False

@@ -117,7 +117,7 @@ class Graph:
         )
 
     def classified(self) -> Graph:
-        """The fewest classes that tell the sets apart, in the order of their first tokens."""
+        """The fewest classes that distinguish the sets, in the order of their first tokens."""
         label_class = unpack(self.sets, self.num_classes)
         merged, first = edge_kernels.intern(pack(label_class.T))
         coarse = merged[self.token_class]

@@ -13,7 +13,7 @@ from pcgcd.errors import InvalidParameterError
 
 
 def is_padded(fa: FiniteAutomaton, eos_ids: Sequence[int]) -> bool:
-    """Whether texts end by EOS in accepting states, after which nothing but EOS can follow."""
+    """Return whether texts end with EOS in accepting states, and only EOS can follow."""
     is_eos = indicator(list(eos_ids), fa.vocab_size)
     member, classes = fa.labels.label_class, fa.labels.token_class
     takes_eos: Mask = np.any(member[:, np.unique(classes[is_eos])], axis=1)[fa.label]  # (E,)

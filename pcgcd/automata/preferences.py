@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def length_preference(
     vocabulary: Vocabulary | int, weight_per_token: float, *, eos_ids: Iterable[int] | None = None
 ) -> FiniteAutomaton:
-    """All texts, weighed by ``weight_per_token ** (number of tokens before the end)``.
+    """Weigh all texts by ``weight_per_token ** (number of tokens before the end)``.
 
     Below one it prefers short texts, above one long ones. The text ends with the first EOS, after
     which only EOS may follow; these weigh one.
@@ -60,7 +60,7 @@ def preferring(
     *,
     state_limit: int = STATE_LIMIT,
 ) -> FiniteAutomaton:
-    """The texts of ``allowed``: those that ``preferred`` accepts too weigh ``weight``, others one.
+    """Weigh the texts of ``allowed``: ``weight`` where ``preferred`` accepts too, otherwise one.
 
     Each text is weighed once, however many paths it has in the two automata. If these are padded
     with EOS, as compiled constraints are, then so is the result.

@@ -68,7 +68,7 @@ class Runner:
         return np.flatnonzero(self._label_class[labels].any(axis=0))
 
     def accepts_word(self, tokens: Sequence[int]) -> bool:
-        """Whether a word leads to a set with an accepting state."""
+        """Return whether a word leads to a set with an accepting state."""
         word = self._classes_of(tokens)
         if word is None:
             return False

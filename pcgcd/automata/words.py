@@ -25,7 +25,7 @@ Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.object_]]"
 
 
 def shortest_word(fa: FiniteAutomaton) -> Word | None:
-    """The first of the shortest words, token by token; None if there is no word at all."""
+    """Find the first of the shortest words, in token order; None if there is no word at all."""
     if fa.is_empty():
         return None
     return next(_words_of_length(fa, int(fa.distance_to_accept[fa.initial_mask].min())))
@@ -34,7 +34,7 @@ def shortest_word(fa: FiniteAutomaton) -> Word | None:
 def enumerate_words(
     fa: FiniteAutomaton, max_length: int | None = None, limit: int | None = None
 ) -> Iterator[Word]:
-    """The words, each once: by length, and in the order of their tokens where that is equal.
+    """Yield the words, each once: by length, then in token order.
 
     Args:
         fa: The automaton.
@@ -151,7 +151,7 @@ class _Counter:
 
 
 def count_words(fa: FiniteAutomaton, length: int, *, state_limit: int = STATE_LIMIT) -> int:
-    """How many different words of a length are accepted, exactly."""
+    """Count the different words of a length, exactly."""
     _check_length("length", length)
     counter = _Counter(fa, state_limit)
     counts = counter.counts[0]
@@ -168,7 +168,7 @@ def random_word(
     generator: torch.Generator | int,
     state_limit: int = STATE_LIMIT,
 ) -> Word:
-    """A word, all words of the length, or up to the greatest length, being equally likely.
+    """Draw a word; all words of the length, or up to the greatest length, are equally likely.
 
     Args:
         fa: The automaton.

@@ -78,7 +78,7 @@ def normalise_(weights: Tensor) -> Tensor:
 
 
 def row_pieces(matrix: Tensor) -> tuple[Tensor, ...]:
-    """A few rows at a time, so that what is made of them stays small."""
+    """Return a few rows at a time, so that what is made of them stays small."""
     return tuple(matrix.split(max(1, _PIECE // matrix.shape[1])))
 
 
@@ -95,7 +95,7 @@ def draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:
 
 
 def draw_at(weights: Tensor, uniform: Tensor) -> Tensor:
-    """The same, decided by numbers in [0, 1), (rows,); never a column of weight zero.
+    """Return the same, decided by numbers in [0, 1), (rows,); never a column of weight zero.
 
     >>> draw_at(torch.tensor([[1.0, 0.0, 3.0]] * 2), torch.tensor([0.2, 0.3]))
     tensor([0, 2])

@@ -28,7 +28,7 @@ from pcgcd.errors import (
 
 
 def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> CircuitLike:
-    """The circuit of all pointwise products, ``a * b``.
+    """Return the circuit of all pointwise products, ``a * b``.
 
     The product of two chains is a chain; of a circuit of one length with anything, a circuit of
     that length. It is lazy: building it costs next to nothing.
@@ -83,7 +83,7 @@ def _graphs_of_one_length(operands: Sequence[CircuitLike]) -> list[Circuit]:
 
 
 def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> bool:
-    """Whether ``a * b`` exists: both divide the same variables in the same way.
+    """Return whether ``a * b`` exists: both divide the same variables in the same way.
 
     Products are lazy, so the answer comes from building one.
     """
@@ -95,13 +95,13 @@ def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> b
 
 
 def is_structured_decomposable(circuit: CircuitLike) -> bool:
-    """Whether all products over the same variables divide them alike: compatible with itself."""
+    """Return whether all products over the same variables divide them in the same way."""
     graph = circuit.sample_graph()
     return is_compatible(graph, graph)
 
 
 def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = None) -> CircuitLike:
-    """``sum_i weights[i] * operands[i]``, pointwise. Without weights, the plain sum.
+    """Mix circuits: ``sum_i weights[i] * operands[i]``, pointwise; without weights, the plain sum.
 
     >>> import torch
     >>> from pcgcd import HMM
@@ -132,14 +132,14 @@ def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = N
 
 
 def scale(circuit: CircuitLike, weight: float) -> CircuitLike:
-    """The circuit with all its values multiplied by a number."""
+    """Return the circuit with all its values multiplied by a number."""
     return mixture([circuit], [weight])
 
 
 def condition(
     p: CircuitLike, constraint: CircuitLike, *, on_ambiguous: Literal["raise", "warn"] = "raise"
 ) -> CircuitLike:
-    """``p(x | C)``: the product with a constraint whose values are known to be zero or one.
+    """Condition on a constraint, ``p(x | C)``: a product with values known to be zero or one.
 
     Args:
         p: Any circuit.
@@ -169,7 +169,7 @@ def condition(
 
 
 def log_expectation(p: CircuitLike, q: CircuitLike, length: int | None = None) -> Tensor:
-    """``log sum_x p(x) q(x)``; for a normalised p, the expectation of q under p."""
+    """Compute ``log sum_x p(x) q(x)``; for a normalised p, the log-expectation of q under p."""
     return circuit_product(p, q).log_partition(length)
 
 

@@ -32,7 +32,7 @@ class CircuitLike(Frozen, ABC):
 
     @abstractmethod
     def unroll(self, length: int | None = None) -> Circuit:
-        """The explicit layered graph over ``length`` variables."""
+        """Return the explicit layered graph over ``length`` variables."""
 
     @property
     @abstractmethod
@@ -43,10 +43,10 @@ class CircuitLike(Frozen, ABC):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> CircuitLike:
-        """The same circuit with its tensors elsewhere, or in another floating type."""
+        """Return the same circuit with its tensors elsewhere, or in another floating type."""
 
     def map_operators(self, operator_map: OperatorMap) -> CircuitLike:
-        """The same structure with each operator replaced by what the function makes of it.
+        """Return the same structure with each operator replaced by what the function makes of it.
 
         What the function leaves alone stays what it is: of ``hmm * fa`` with another emission of
         the HMM, ``fa`` is still an automaton.
@@ -57,7 +57,7 @@ class CircuitLike(Frozen, ABC):
         )
 
     def with_operators(self, replacements: Mapping[Operator, Operator]) -> CircuitLike:
-        """The same structure with other weights: each operator named replaced by another.
+        """Return the same structure with other weights: each operator named replaced by another.
 
         >>> from pcgcd import HMM
         >>> from pcgcd.circuits import Dense
@@ -87,7 +87,7 @@ class CircuitLike(Frozen, ABC):
         return (self,)
 
     def sample_graph(self) -> Circuit:
-        """A layered graph that shows the structure: of a circuit for every length, a short one."""
+        """Return a layered graph with this structure: of a circuit of every length, a short one."""
         return self.unroll(None if self._has_fixed_length else _SHORT)
 
     @property
@@ -96,7 +96,7 @@ class CircuitLike(Frozen, ABC):
         return False
 
     def shortest_length(self) -> int | None:
-        """The smallest length on which some string has positive weight, if that is known."""
+        """Return the smallest length on which some string has positive weight, if that is known."""
         return None
 
     # -- algebra ------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class CircuitLike(Frozen, ABC):
     # -- token by token -----------------------------------------------------------------------
 
     def start(self, budgets: Sequence[int | None]) -> Any:
-        """The empty prefix, one row for each number of tokens, to be advanced token by token.
+        """Start with empty prefixes, one row for each budget, to be advanced token by token.
 
         What decoding asks of a circuit: which tokens may come next, how likely they are, and how
         likely the text is to end well. See :class:`pcgcd.engine.PrefixState`.
@@ -142,11 +142,11 @@ class CircuitLike(Frozen, ABC):
         return self.unroll(length)
 
     def value(self, x: Tensor, semiring: Semiring[Value] = DEFAULT) -> Value:
-        """The values of x (batch, n) in any semiring, missing tokens (-1) summed out."""
+        """Return the values of x (batch, n) in any semiring, missing tokens (-1) summed out."""
         return queries.value(self._unroll_for(x), x, semiring)
 
     def partition(self, length: int | None = None, semiring: Semiring[Value] = DEFAULT) -> Value:
-        """The sum of the values over all strings in any semiring, (1,).
+        """Return the sum of the values over all strings in any semiring, (1,).
 
         In ``BOOLEAN``: is there a string? In ``COUNTING``, of an automaton: how many paths are
         there? In ``MAXIMUM``: the weight of the best path.
@@ -217,7 +217,7 @@ class CircuitLike(Frozen, ABC):
         return queries.sample(self.unroll(length), num_samples, evidence, generator)
 
     def best_path(self, evidence: Tensor, length: int | None = None) -> queries.BestPath:
-        """The heaviest single path (units and missing tokens) that agrees with the evidence."""
+        """Find the heaviest path (units and missing tokens) that agrees with the evidence."""
         return queries.best_path(self._unroll_for(evidence, length), evidence)
 
     def _repr_html_(self) -> str:

@@ -46,7 +46,7 @@ class ChainOperators(NamedTuple):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> ChainOperators:
-        """The same operators with their tensors elsewhere, or in another floating type."""
+        """Return the same operators with their tensors elsewhere, or in another floating type."""
         return ChainOperators(*(operator.to(device, dtype) for operator in self))
 
 
@@ -90,7 +90,7 @@ class Chain(CircuitLike):
         return (self,)
 
     def map_operators(self, operator_map: OperatorMap) -> Chain:
-        """The operators mapped; an :class:`OperatorChain` if anything changed."""
+        """Return the operators mapped; an :class:`OperatorChain` if anything changed."""
         operators = ChainOperators(*map(operator_map, self.operators))
         same = all(new is old for new, old in zip(operators, self.operators))
         return self if same else OperatorChain(operators)
@@ -102,7 +102,7 @@ class Chain(CircuitLike):
         """See :class:`CircuitLike`."""
 
     def unroll(self, length: int | None = None) -> Circuit:
-        """The layered graph over x_1..x_n, its steps tied."""
+        """Return the layered graph over x_1..x_n, its steps tied."""
         if length is None:
             raise InvalidParameterError("a chain has every length: name one, e.g. length=16")
         if length < 1:
@@ -128,7 +128,7 @@ class Chain(CircuitLike):
         return Circuit(SumLayer([layer], [compose(initial, ending)]), family=self)
 
     def shortest_length(self, limit: int = 100_000) -> int | None:
-        """The smallest length on which some string has positive weight; None if there is none.
+        """Find the smallest length at which some string has positive weight; None if there is none.
 
         Follows the set of possible hidden units until it ends or repeats itself.
         """
@@ -289,7 +289,7 @@ class ChainProduct(Chain):
         return any(factor.counts_paths or factor.weighs_by_paths for factor in self.factors)
 
     def split_units(self, units: Tensor) -> tuple[Tensor, ...]:
-        """The hidden units of each factor that pairs (triples, ...) of units are made of."""
+        """Return the hidden units of each factor that pairs (triples, ...) of units are made of."""
         parts: list[Tensor] = []
         for factor in reversed(self.factors):
             parts.append(units % factor.num_units)

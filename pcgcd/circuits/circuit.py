@@ -155,7 +155,7 @@ class Circuit(CircuitLike):
         return True
 
     def unroll(self, length: int | None = None) -> Circuit:
-        """The circuit itself; the length, if named, must be its own."""
+        """Return the circuit itself; the length, if named, must be its own."""
         if length is not None and length != self.num_variables:
             raise InvalidParameterError(
                 f"this circuit has {self.num_variables} variables, but {length} were asked for"
@@ -172,7 +172,7 @@ class Circuit(CircuitLike):
         return Circuit(root, factors=moved)
 
     def map_operators(self, operator_map: OperatorMap) -> Circuit:
-        """An operator that several layers share stays shared."""
+        """Return an operator that several layers share stays shared."""
         return Circuit(self._mapped_root(operator_map))
 
     def _mapped_root(self, operator_map: OperatorMap) -> Layer:
@@ -198,5 +198,5 @@ class Circuit(CircuitLike):
         return display.to_svg(self)
 
     def to_networkx(self) -> nx.DiGraph[Any]:
-        """The graph of layers; edges point from parent to child."""
+        """Return the graph of layers; edges point from parent to child."""
         return display.to_networkx(self)

@@ -56,7 +56,7 @@ _HEADER = ("layer", "kind", "units", "scope", "children", "weights")
 
 
 def to_text(circuit: Circuit) -> str:
-    """A table of the layers, from the root down; the middle of a long one is left out."""
+    """Return a table of the layers, from the root down; the middle of a long one is left out."""
     rows = [_HEADER, *_rows(circuit)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER) - 1)]
     lines = [repr(circuit)]
@@ -67,7 +67,7 @@ def to_text(circuit: Circuit) -> str:
 
 
 def to_html(circuit: Circuit) -> str:
-    """The table of layers below a picture of them."""
+    """Return the table of layers below a picture of them."""
     return table_html(repr(circuit), _HEADER, _rows(circuit), to_svg(circuit))
 
 
@@ -109,7 +109,7 @@ def _positions(layers: list[Layer]) -> dict[Layer, tuple[float, float]]:
 
 
 def to_svg(circuit: Circuit) -> str:
-    """A picture of the layers: orange sums, grey products, blue inputs; the top of a long one."""
+    """Draw the layers: orange sums, grey products, blue inputs; only the top of a deep circuit."""
     layers = list(reversed(circuit.layers))[: 3 * _SHOWN_LAYERS]
     step_x, step_y, box_x, box_y = 150, 62, 132, 34
     centre = {layer: (x * step_x, y * step_y + 28) for layer, (x, y) in _positions(layers).items()}

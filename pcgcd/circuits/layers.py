@@ -52,7 +52,7 @@ class Layer(Frozen, ABC):
 
     @abstractmethod
     def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
-        """The units' values (batch, units), given the children's."""
+        """Return the units' values (batch, units), given the children's."""
 
     @abstractmethod
     def down(self, flow: Value, below: Below[Value], semiring: Semiring[Value]) -> list[Value]:
@@ -71,7 +71,7 @@ class Layer(Frozen, ABC):
 
     @abstractmethod
     def rebuilt(self, children: tuple[Layer, ...], operator_map: OperatorMap) -> Layer:
-        """The same layer over other children, with its operators mapped."""
+        """Return the same layer over other children, with its operators mapped."""
 
     def trace(
         self, units: Tensor, below: Below[Value], semiring: Semiring[Value], choose: Choose[Value]
@@ -143,11 +143,11 @@ class InputLayer(Layer):
         return (self.emission,)
 
     def up(self, below: Sequence[Value], semiring: Semiring[Value]) -> Value:
-        """The units with their token summed out (1, units)."""
+        """Return the units with their token summed out (1, units)."""
         return self.emission.total(semiring)
 
     def observed(self, tokens: Tensor, semiring: Semiring[Value]) -> Value:
-        """The units' values at the given tokens (batch,), (batch, units)."""
+        """Return the units' values at the given tokens (batch,), (batch, units)."""
         return self.emission.columns(tokens, semiring)
 
     def down(self, flow: Value, below: Below[Value], semiring: Semiring[Value]) -> list[Value]:
@@ -197,7 +197,7 @@ class ProductLayer(Layer):
     def trace(
         self, units: Tensor, below: Below[Value], semiring: Semiring[Value], choose: Choose[Value]
     ) -> Sequence[Tensor]:
-        """A product is made of all its factors."""
+        """Return a product is made of all its factors."""
         return [units] * len(self.children)
 
     @property

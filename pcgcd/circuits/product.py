@@ -67,7 +67,7 @@ def _find_rule(left: Layer, right: Layer) -> Rule:
 
 
 def incompatible(left: Layer, right: Layer) -> StructuralPropertyError:
-    """The error for two layers that divide their variables differently."""
+    """Make the error for two layers that divide their variables differently."""
     advice = "Both must divide the same variables in the same way"
     if any(type(layer) not in _OWN_KINDS for layer in (left, right)):
         names = f"{type(left).__name__}, {type(right).__name__}"
@@ -99,7 +99,7 @@ class Multiplication:
         self.rowwise_kronecker: Callable[[Operator, Operator], Operator] = cache(rowwise_kronecker)
 
     def multiply(self, left: Layer, right: Layer) -> Layer:
-        """The layer of all pairs of units, with an explicit stack in place of recursion."""
+        """Return the layer of all pairs of units, with an explicit stack in place of recursion."""
         stack: list[tuple[tuple[Layer, Layer], Generator[tuple[Layer, Layer], Layer, Layer]]] = []
         request: tuple[Layer, Layer] | None = (left, right)
         result: Layer | None = None
@@ -136,7 +136,7 @@ class Multiplication:
         return _find_rule(left, right)(left, right, self)
 
     def joined(self, layers: Sequence[Layer]) -> Layer:
-        """The product of layers over different variables; of a single one, itself."""
+        """Return the product of layers over different variables; of a single one, itself."""
         if len(layers) == 1:
             return layers[0]
         key = tuple(layers)
@@ -145,7 +145,7 @@ class Multiplication:
         return self._joined[key]
 
     def repeated(self, layer: Layer, left: int, right: int, *, on_left: bool) -> Layer:
-        """The layer on pairs of units (i, j), of which it looks only at i (on the left) or at j."""
+        """Extend a layer to pairs of units (i, j): it uses only i (on the left) or only j."""
         device = next((o.device for o in layer.operators if o.device is not None), None)
         count = right if on_left else left
         rows = torch.arange(count, device=device)

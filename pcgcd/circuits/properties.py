@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def first_unsmooth(circuit: Circuit) -> Layer | None:
-    """A layer that adds up over different scopes, if there is one."""
+    """Return a layer that adds up over different scopes, if there is one."""
     return next((layer for layer in circuit.layers if not layer.is_smooth), None)
 
 
 def first_undecomposable(circuit: Circuit) -> Layer | None:
-    """A layer whose factors share a variable, if there is one."""
+    """Return a layer whose factors share a variable, if there is one."""
     return next((layer for layer in circuit.layers if not layer.is_decomposable), None)
 
 
 def is_smooth(circuit: CircuitLike) -> bool:
-    """Whether the children of every sum have one scope: needed to sum out variables."""
+    """Return whether the children of every sum have one scope: needed to sum out variables."""
     return first_unsmooth(circuit.sample_graph()) is None
 
 
 def is_decomposable(circuit: CircuitLike) -> bool:
-    """Whether the children of every product share no variable: sums then pass through products."""
+    """Return whether the children of every product share no variable."""
     return first_undecomposable(circuit.sample_graph()) is None
 
 
@@ -64,7 +64,7 @@ def require_possible(possible: Tensor, what: str) -> None:
 
 
 def no_mass(circuit: Circuit) -> EmptyLanguageError:
-    """The error for a circuit whose value is zero on every string."""
+    """Make the error for a circuit whose value is zero on every string."""
     length, family = circuit.num_variables, circuit.family
     shortest = None if family is None else family.shortest_length()
     if shortest is not None:

@@ -24,7 +24,7 @@ class Scope:
 
     @classmethod
     def of(cls, *variables: int) -> Scope:
-        """The scope of the given variables (non-negative integers)."""
+        """Return the scope of the given variables (non-negative integers)."""
         bits = 0
         for variable in variables:
             if variable < 0:
@@ -43,7 +43,7 @@ class Scope:
         return cls(bits)
 
     def isdisjoint(self, other: Scope) -> bool:
-        """Whether no variable is in both."""
+        """Return whether no variable is in both."""
         return not self.bits & other.bits
 
     def __or__(self, other: Scope) -> Scope:

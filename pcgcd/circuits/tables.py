@@ -11,7 +11,7 @@ _CELL = "text-align:left;padding:2px 10px 2px 0"
 def table_html(
     title: str, header: Sequence[str], rows: Iterable[Sequence[str]], picture: str = ""
 ) -> str:
-    """A title, a picture if there is one, and a table.
+    """Return a title, a picture if there is one, and a table.
 
     >>> table_html("T", ["a"], [["<1>"]]).count("&lt;1&gt;")
     1
@@ -27,7 +27,7 @@ def table_html(
 
 
 def printable(text: str) -> str:
-    r"""The text with control characters, which XML does not allow, as their escapes.
+    r"""Return the text with control characters, which XML does not allow, as their escapes.
 
     >>> printable("a\x00b\n")
     'a\\x00b\\n'

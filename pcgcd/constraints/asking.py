@@ -17,7 +17,7 @@ _FORMATS = ("json_schema", "json_object", "text")
 
 
 def constraint_of(thing: Any) -> Constraint:
-    """The constraint that a plain value stands for, where its meaning is clear.
+    """Return the constraint that a plain value stands for, where its meaning is clear.
 
     A dict is a JSON schema, or a ``response_format`` of OpenAI. A ``Literal``, an enum or a list of
     texts is a choice. Any other type is a JSON value of it. A list of functions or descriptions of
@@ -48,7 +48,7 @@ def constraint_of(thing: Any) -> Constraint:
 
 
 def of_response_format(response_format: Any) -> Constraint:
-    """The constraint of OpenAI's ``response_format``: as a dict, or a type.
+    """Return the constraint of OpenAI's ``response_format``, given as a dict or a type.
 
     >>> of_response_format({"type": "json_object"}).matches('{"a": 1}')
     True
@@ -72,7 +72,7 @@ def of_response_format(response_format: Any) -> Constraint:
 
 
 def of_tool_choice(tools: Any, tool_choice: Any = "required") -> Constraint:
-    """The constraint of OpenAI's ``tools`` and ``tool_choice``.
+    """Return the constraint of OpenAI's ``tools`` and ``tool_choice``.
 
     Args:
         tools: What :func:`function_call` takes.

@@ -61,7 +61,7 @@ class Constraint:
     def from_automaton(
         cls, automaton: FiniteAutomaton, description: str = "automaton"
     ) -> Constraint:
-        """The texts that an automaton over the 256 bytes accepts, as UTF-8.
+        """Make a constraint of the texts that an automaton over the 256 bytes accepts, as UTF-8.
 
         >>> even = FiniteAutomaton.from_edges(
         ...     num_states=2,
@@ -105,16 +105,16 @@ class Constraint:
         return compile_expression(self.expression, state_limit=self.state_limit)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether the automaton accepts the text, byte by byte."""
+        """Return whether the automaton accepts the text, byte by byte."""
         return self.automaton.accepts(_bytes_of(text))
 
     def check(self, text: str | bytes) -> bool:
-        """Whether the text is in the set, also by what the automaton leaves open, if anything."""
+        """Return whether the text is in the set, including conditions relaxed in the automaton."""
         data = _bytes_of(text)
         return self.matches(data) and (self.checker is None or self.checker(data))
 
     def parse(self, text: str) -> Any:
-        """The value that a text of the set stands for: of JSON, of a type, of a function call.
+        """Parse a text of the set: into a JSON value, an instance of a type, or a function call.
 
         Where a constraint has no values of its own, that is the text.
         """
@@ -123,7 +123,7 @@ class Constraint:
     def compile(
         self, vocabulary: Vocabulary, *, cache: Path | str | None = None
     ) -> FiniteAutomaton:
-        """The token automaton: every way to spell a text of the set, then padding with EOS.
+        """Compile into a token automaton: every way to spell a text of the set, padded with EOS.
 
         Args:
             vocabulary: The tokens and their bytes.
@@ -162,15 +162,15 @@ class Constraint:
         return replace(_constraint_of(other) + self, reader=_after(self, other, ""))
 
     def star(self) -> Constraint:
-        """Any number of times."""
+        """Repeat any number of times, also zero."""
         return self.repeat()
 
     def optional(self) -> Constraint:
-        """Once or not at all."""
+        """Make it optional: once, or not at all."""
         return self.repeat(0, 1)
 
     def repeat(self, least: int = 0, most: int | None = None) -> Constraint:
-        """Between ``least`` and ``most`` times."""
+        """Repeat between ``least`` and ``most`` times."""
         check_whole_number("least", least)
         if most is not None:
             check_whole_number("most", most, least)

@@ -29,7 +29,7 @@ def at_most(values: Iterable[_Item], what: str, limit: int = MAX_LISTED) -> tupl
 
 
 def is_range(value: object) -> TypeGuard[tuple[int, int | None]]:
-    """Whether a value is (least, most) of something that is counted; None is without end."""
+    """Return whether a value is (least, most) of something that is counted; None is without end."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         return False
     least, most = value

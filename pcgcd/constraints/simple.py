@@ -21,7 +21,7 @@ MAX_FORBIDDEN = 5000
 
 
 def literal(text: str) -> Constraint:
-    """Exactly one text.
+    """Accept exactly one text.
 
     >>> literal("yes") | "no"
     Constraint(('yes' | 'no'))
@@ -30,7 +30,7 @@ def literal(text: str) -> Constraint:
 
 
 def choice(options: Iterable[str | Constraint] | Any) -> Constraint:
-    """Any one of several texts or constraints (200,000 at most).
+    """Accept any one of several texts or constraints (200,000 at most).
 
     Args:
         options: Texts and constraints; or a ``Literal[...]`` or an enum, whose options are parsed
@@ -63,7 +63,7 @@ def choice(options: Iterable[str | Constraint] | Any) -> Constraint:
 
 
 def any_text(least: int = 0, most: int | None = None, *, alphabet: str | None = None) -> Constraint:
-    """Any text (valid UTF-8) of so many characters.
+    """Accept any text (valid UTF-8), optionally of a bounded number of characters.
 
     Args:
         least: The smallest number of characters.
@@ -84,7 +84,7 @@ def any_text(least: int = 0, most: int | None = None, *, alphabet: str | None = 
 
 
 def not_containing(*forbidden: str, ignore_case: bool = False) -> Constraint:
-    """Texts in which none of the given ones occurs.
+    """Accept texts in which none of the given ones occurs.
 
     Args:
         forbidden: The texts that must not occur, each of at most 5,000 bytes in UTF-8.
@@ -116,7 +116,7 @@ def not_containing(*forbidden: str, ignore_case: bool = False) -> Constraint:
 
 
 def length(least: int, most: int | None = None, unit: str = "characters") -> Constraint:
-    """Texts (valid UTF-8) of a length between two, to be combined with others by ``&``.
+    """Accept texts (valid UTF-8) of a bounded length; combine it with others by ``&``.
 
     Args:
         least: The smallest length.

@@ -73,7 +73,7 @@ def check_log_probs(found: Any, count: int, lm: LanguageModel, *, normalised: bo
 
 
 def needs_guide(part: Any, kind: str, method: str) -> bool:
-    """Whether a proposal or a potential needs a guide; one that does not say needs none.
+    """Return whether a proposal or a potential needs a guide; one that does not say needs none.
 
     Args:
         part: The proposal or potential.

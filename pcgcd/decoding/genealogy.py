@@ -58,7 +58,7 @@ class Genealogy:
         return len(self.moves[0].tokens) if self.moves else 0
 
     def token_ids(self) -> tuple[tuple[int, ...], ...]:
-        """The tokens of each particle at the end."""
+        """Return the tokens of each particle at the end."""
         texts: list[tuple[int, ...]] = [()] * self.num_particles
         for move in self.moves:
             drawn = [
@@ -69,14 +69,14 @@ class Genealogy:
         return tuple(texts)
 
     def log_weights(self) -> tuple[float, ...]:
-        """The log-weight of each particle at the end, since the last resampling."""
+        """Return the log-weight of each particle at the end, since the last resampling."""
         if not self.moves:
             return ()
         last = self.moves[-1]
         return last.log_weights if last.ancestors is None else (0.0,) * self.num_particles
 
     def lineage(self, particle: int) -> tuple[int, ...]:
-        """The places that the text of a final particle had at each step, the first step first."""
+        """Return the place that the text of a final particle had at each step, in order."""
         places = []
         for move in reversed(self.moves):
             particle = move.parents[particle]

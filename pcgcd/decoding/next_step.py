@@ -24,14 +24,14 @@ class NextStep:
     _allowed: dict[bool, Candidates] = field(default_factory=dict, repr=False)
 
     def allowed(self, *, within_budget: bool = True) -> Candidates:
-        """The tokens that the constraint allows; see :meth:`PrefixState.allowed`."""
+        """Return the tokens that the constraint allows; see :meth:`PrefixState.allowed`."""
         if within_budget not in self._allowed:
             found = self.state.allowed(within_budget=within_budget)
             self._allowed[within_budget] = found.to(self.log_probs.device)
         return self._allowed[within_budget]
 
     def masked(self, *, within_budget: bool = True) -> Candidates:
-        """The tokens that the constraint allows, with the language model's log-probabilities."""
+        """Return the tokens that the constraint allows, with the model's log-probabilities."""
         found = self.state.allowed(within_budget=within_budget).to(self.log_probs.device)
         # In place: a (k, V) pass that needs new memory takes several times as long.
         weights = found.log_weights.to(self.log_probs.dtype).add_(found.at(self.log_probs))

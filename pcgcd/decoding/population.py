@@ -101,7 +101,7 @@ class Population:
         return result
 
     def members(self, task: int) -> list[int]:
-        """The particles of a task."""
+        """Return the particles of a task."""
         return self._members[task]
 
     def effective_sample_size(self, task: int) -> float:
@@ -109,7 +109,7 @@ class Population:
         return effective_sample_size(self.log_weights[self.members(task)])
 
     def total_log_evidence(self, task: int) -> float:
-        """The estimate of log sum_x p_lm(x) f(x); its exponential is unbiased at the end."""
+        """Return the estimate of log sum_x p_lm(x) f(x); its exponential is unbiased at the end."""
         return self.log_evidence[task] + _log_mean(self.log_weights[self.members(task)])
 
 

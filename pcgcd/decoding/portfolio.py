@@ -71,7 +71,7 @@ class Portfolio:
         return any(needs_guide(part, "proposal", "weigh") for part in self.parts)
 
     def weigh(self, step: NextStep) -> Candidates:
-        """The mixture of one step, by the shares."""
+        """Return the mixture of one step, by the shares."""
         size = step.log_probs.shape[1]
         total: Tensor | None = None
         for part, share in zip(self.parts, self.shares, strict=True):
@@ -83,7 +83,7 @@ class Portfolio:
 
 
 def components_of(proposal: Proposal) -> tuple[tuple[Proposal, float], ...]:
-    """The parts of a portfolio with their shares; any other proposal is its own."""
+    """Return the parts of a portfolio with their shares; any other proposal is its own."""
     if isinstance(proposal, Portfolio):
         return tuple(zip(proposal.parts, proposal.shares, strict=True))
     return ((proposal, 1.0),)

@@ -32,7 +32,7 @@ class Potential(Protocol):
         """Whether it needs a guide, such as an HMM."""
 
     def log_twist(self, state: PrefixState) -> Tensor:
-        """The logarithm of psi(x_1:t) of each prefix, (k,); -inf kills it."""
+        """Return the logarithm of psi(x_1:t) of each prefix, (k,); -inf kills it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class LookAhead:
         check_weight(self.w)
 
     def log_twist(self, state: PrefixState) -> Tensor:
-        """The circuit's log-probability of a completion, tempered."""
+        """Return the circuit's log-probability of a completion, tempered."""
         log_chance = state.log_lookahead().double().cpu()
         # Not zero times infinity: what cannot be completed stays impossible.
         return torch.where(log_chance.isneginf(), log_chance, (1 - self.w) * log_chance)

@@ -27,7 +27,7 @@ class Proposal(Protocol):
         """Whether it needs a guide, such as an HMM."""
 
     def weigh(self, step: NextStep) -> Candidates:
-        """The tokens and their log-weights, not normalised; a row without any dies."""
+        """Return the tokens and their log-weights, not normalised; a row without any dies."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class LCD:
     needs_guide: ClassVar[bool] = False
 
     def weigh(self, step: NextStep) -> Candidates:
-        """The model's weights, masked."""
+        """Return the model's weights, masked."""
         return step.masked(within_budget=False)
 
 
@@ -62,7 +62,7 @@ class GCD:
     needs_guide: ClassVar[bool] = False
 
     def weigh(self, step: NextStep) -> Candidates:
-        """The model's weights, masked."""
+        """Return the model's weights, masked."""
         return step.masked(within_budget=True)
 
 
@@ -106,7 +106,7 @@ class PGCD(_Weighted):
     w: float = 0.7
 
     def weigh(self, step: NextStep) -> Candidates:
-        """The geometric mixture over the tokens that GCD allows."""
+        """Return the geometric mixture over the tokens that GCD allows."""
         if self.w == 1:
             return step.masked(within_budget=True)
         circuit = step.state.next_tokens()
@@ -135,7 +135,7 @@ class Twisted(_Weighted):
     w: float = 0.5
 
     def weigh(self, step: NextStep) -> Candidates:
-        """The model's weights times those of the look-ahead."""
+        """Return the model's weights times those of the look-ahead."""
         if self.w == 1:
             return step.masked(within_budget=True)
         ahead = step.state.next_lookaheads()

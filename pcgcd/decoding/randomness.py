@@ -43,11 +43,11 @@ class Randomness:
             self.generator.manual_seed(seed)
 
     def uniform(self, count: int) -> Tensor:
-        """Uniform numbers in [0, 1), (count,) float64 on the CPU."""
+        """Draw uniform numbers in [0, 1), (count,) float64 on the CPU."""
         return torch.rand(count, generator=self.generator, dtype=torch.float64)
 
     def categorical(self, log_weights: Tensor) -> Draw:
-        """One column of each row, with probability in proportion to its weight.
+        """Draw one column of each row, with probability in proportion to its weight.
 
         Args:
             log_weights: (k, m), not normalised, -inf for what cannot be drawn.
@@ -85,7 +85,7 @@ class Randomness:
 
 
 def log_total(log_weights: Tensor) -> Tensor:
-    """The logarithm of the sum of each row, (k,) float64; -inf for a row without weight."""
+    """Return the logarithm of the sum of each row, (k,) float64; -inf for a row without weight."""
     return log_weights.double().logsumexp(-1)
 
 

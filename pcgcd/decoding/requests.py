@@ -56,7 +56,7 @@ class Request:
             object.__setattr__(self, "tools", tuple(openai_tools(self.tools)))
 
     def encoded_by(self, lm: LanguageModel) -> tuple[int, ...]:
-        """The tokens of the prompt, with the tools that it shows."""
+        """Return the tokens of the prompt, with the tools that it shows."""
         return tuple(
             lm.encode(self.prompt, tools=self.tools) if self.tools else lm.encode(self.prompt)
         )
@@ -67,7 +67,7 @@ class Request:
         return self.target.reader if isinstance(self.target, Constraint) else None
 
     def budget_for(self, target: Target) -> int:
-        """The budget, checked; without one, the usual."""
+        """Return the budget, checked; without one, the usual."""
         if self.budget is None:
             return _BUDGET if target.length is None else target.length
         if target.length is not None and self.budget != target.length:
@@ -78,7 +78,7 @@ class Request:
         return check_whole_number("the budget", self.budget, 1)
 
     def satisfied_by(self, target: Target, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
-        """Whether the text of the tokens satisfies the constraint, whoever made it."""
+        """Return whether the text of the tokens satisfies the constraint, whoever made it."""
         if isinstance(self.target, Constraint):
             return self.target.check(vocabulary.decode(tokens))
         return target.automaton.accepts(tokens)
@@ -114,7 +114,7 @@ def choose(
     *,
     guided: bool = True,
 ) -> Plan:
-    """The proposal and the potential of a method.
+    """Return the proposal and the potential of a method.
 
     The methods that a guide steers share the particles with GCD, so that a guide which is wrong
     cannot hide a text. A proposal that is given as an object is used as it is.
@@ -177,7 +177,7 @@ def choose(
 def stop_rule(
     stop: str | Sequence[str] | Callable[[bytes], bool] | None, vocabulary: Vocabulary
 ) -> Stop | None:
-    """A rule over texts as a rule over tokens."""
+    """Return a rule over texts as a rule over tokens."""
     if stop is None:
         return None
     if callable(stop):

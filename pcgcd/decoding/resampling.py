@@ -17,24 +17,24 @@ Resampler: TypeAlias = Callable[[Tensor, Randomness], Tensor]
 
 
 def multinomial(weights: Tensor, rng: Randomness) -> Tensor:
-    """Independent draws."""
+    """Draw ancestors independently."""
     return _invert(weights, rng.uniform(len(weights)))
 
 
 def stratified(weights: Tensor, rng: Randomness) -> Tensor:
-    """One draw in each of k equal strata."""
+    """Draw one ancestor in each of k equal strata."""
     k = len(weights)
     return _invert(weights, (torch.arange(k) + rng.uniform(k)) / k)
 
 
 def systematic(weights: Tensor, rng: Randomness) -> Tensor:
-    """One draw, shifted through the k strata: the least random of the four."""
+    """Draw one point and shift it through the k strata: the least random of the four."""
     k = len(weights)
     return _invert(weights, (torch.arange(k) + rng.uniform(1)) / k)
 
 
 def residual(weights: Tensor, rng: Randomness) -> Tensor:
-    """The whole part of each expected number for certain, the rest by independent draws."""
+    """Copy each particle as often as is certain; draw the remaining ones independently."""
     k = len(weights)
     expected = weights * k
     # Weights such as 1 / 3 times 3 must count as a whole one.
@@ -58,7 +58,7 @@ RESAMPLERS: Mapping[str, Resampler] = MappingProxyType(
 
 
 def resampler(method: str | Resampler) -> Resampler:
-    """The resampler of that name.
+    """Return the resampler of that name.
 
     >>> resampler("systematic")(torch.tensor([0.5, 0.5, 0.0, 0.0]), Randomness(0))
     tensor([0, 0, 1, 1])

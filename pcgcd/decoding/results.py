@@ -91,7 +91,7 @@ class Generation:
 
     @classmethod
     def failed(cls, error: PcgcdError, method: str) -> Generation:
-        """The result of a request that could not be started."""
+        """Return the result of a request that could not be started."""
         return cls((), (), (), (), -math.inf, (), (), (), Genealogy(()), method, error=error)
 
     @property
@@ -140,7 +140,7 @@ class Generation:
         return self.best if self.reader is None else self.reader(self.best)
 
     def draw(self, seed: int | None = None) -> str:
-        """One text, drawn by weight: a sample of p_lm(x | C) when there are many particles.
+        """Draw one text by weight: a sample of p_lm(x | C) when there are many particles.
 
         Raises:
             DeadEndError: No text has any weight.
@@ -160,14 +160,14 @@ class Generation:
         )
 
     def posterior(self) -> dict[str, float]:
-        """The weight of each different text, largest first."""
+        """Return the weight of each different text, largest first."""
         total: dict[str, float] = {}
         for text, weight in zip(self.texts, self.weights, strict=True):
             total[text] = total.get(text, 0.0) + weight
         return dict(sorted(total.items(), key=lambda item: -item[1]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data for JSON; infinite numbers as None."""
+        """Convert everything to plain data for JSON; infinite numbers become None."""
         return {
             "method": self.method,
             "texts": list(self.texts),

@@ -147,7 +147,7 @@ def _constraint(automata: Sequence[FiniteAutomaton], vocabulary: Vocabulary) -> 
 def given(
     guide: CircuitLike, prompt: Iterable[int], samples: Sequence[Sequence[int]] = ()
 ) -> CircuitLike:
-    """The guide of answers to a prompt: every HMM in it that has learnt to copy is conditioned.
+    """Condition every HMM in a guide that has learnt to copy on a prompt.
 
     Args:
         guide: The guide.
@@ -155,8 +155,8 @@ def given(
         samples: Continuations of it; every HMM is adapted to them.
     """
     if isinstance(guide, HiddenMarkovModel):
-        told = guide.given(prompt)
-        return told.adapted(samples) if samples else told
+        informed = guide.given(prompt)
+        return informed.adapted(samples) if samples else informed
     tokens = tuple(prompt)
     if isinstance(guide, ChainMixture):
         parts = [given(part, tokens, samples) for part in guide.operands]

@@ -83,7 +83,7 @@ class Sharpening:
         return self.top_k is not None or (self.top_p is not None and self.top_p < 1)
 
     def given(self, log_probs: Tensor, state: PrefixState, proposal: Proposal) -> Tensor:
-        """The changed log-probabilities after some prefixes, (k, V).
+        """Return the changed log-probabilities after some prefixes, (k, V).
 
         Args:
             log_probs: The language model's, (k, V).

@@ -60,7 +60,7 @@ def edge_weights(log_weights: Logs, first: Indices) -> tuple[Logs, Logs]:
 def label_sums(
     guide: GuideTables, graph: Graph, tiles: Tiles, backend: Backend
 ) -> tuple[Tensor, Logs]:
-    """The emission summed over the tokens of each label, rows scaled, (L, H).
+    """Return the emission summed over the tokens of each label, rows scaled, (L, H).
 
     One pass over the emission gives the sums over classes; labels are unions of classes. All sums
     are of float64.
@@ -152,7 +152,7 @@ class BackwardMessages:
                 self._levels[r] = level
 
     def level(self, r: int) -> Level:
-        """The messages for r more tokens."""
+        """Return the messages for r more tokens."""
         if self._is_certain(r):
             return self._certain
         found = self._levels.get(r) or self._block.get(r)

@@ -57,13 +57,13 @@ class Candidates:
         return values if self.tokens is None else values.gather(1, self.tokens)
 
     def token(self, column: Tensor) -> Tensor:
-        """The token of one column of each row, (k,)."""
+        """Return the token of one column of each row, (k,)."""
         if self.tokens is None:
             return column
         return self.tokens.gather(1, column.unsqueeze(1)).squeeze(1)
 
     def log_prob_of(self, token: Tensor) -> Tensor:
-        """The log of the share that one token has of the weights of its row, (k,) float64.
+        """Return the log of the share that one token has of the weights of its row, (k,) float64.
 
         >>> few = Candidates(torch.tensor([[5, 7]]), torch.tensor([[0.0, 0.0]]))
         >>> few.log_prob_of(torch.tensor([7])).exp()
@@ -77,11 +77,11 @@ class Candidates:
         return torch.where(own == -torch.inf, own, own - weights.logsumexp(1)).double()
 
     def with_weights(self, log_weights: Tensor) -> Candidates:
-        """The same tokens with other weights."""
+        """Return the same tokens with other weights."""
         return Candidates(self.tokens, log_weights)
 
     def to(self, device: torch.device) -> Candidates:
-        """The same candidates elsewhere."""
+        """Return the same candidates elsewhere."""
         tokens = None if self.tokens is None else self.tokens.to(device)
         return Candidates(tokens, self.log_weights.to(device))
 
@@ -92,7 +92,7 @@ class Candidates:
         return Candidates(tokens, self.log_weights[chosen])
 
     def dense(self, vocab_size: int) -> Tensor:
-        """The log-weights over the whole vocabulary, (k, V).
+        """Return the log-weights over the whole vocabulary, (k, V).
 
         >>> Candidates(torch.tensor([[2, 0]]), torch.tensor([[-1.0, -torch.inf]])).dense(3)
         tensor([[-inf, -inf, -1.]])

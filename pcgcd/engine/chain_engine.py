@@ -24,7 +24,7 @@ from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 if TYPE_CHECKING:
     from pcgcd.engine.chain_state import ChainState
 
-# Engines (the referents), the classes of tokens that none of them tells apart, and the class of
+# Engines (the referents), the classes of tokens that none of them distinguishes, and the class of
 # each engine that each of these is in.
 JointTiles: TypeAlias = (
     "tuple[tuple[ref[ChainEngine], ...], Tiles, list[np.ndarray[Any, np.dtype[np.int64]]]]"
@@ -117,7 +117,7 @@ class ChainEngine(PrefixEngine):
 
     @cached_property
     def tiles(self) -> Tiles:
-        """The vocabulary cut into classes of tokens that the automaton does not tell apart."""
+        """The vocabulary cut into classes of tokens that the automaton does not distinguish."""
         return _tiles(self.graph)
 
     @cached_property
@@ -138,7 +138,7 @@ class ChainEngine(PrefixEngine):
         self.messages.extend(budget)
 
     def level(self, r: int) -> Level:
-        """The backward messages for r more tokens after the next one."""
+        """Return the backward messages for r more tokens after the next one."""
         return self.messages.level(r)
 
     @property

@@ -75,7 +75,7 @@ class ChainState(PrefixState):
 
     @classmethod
     def concatenated(cls, states: Sequence[ChainState]) -> ChainState:
-        """The rows of several states, one after the other; they may differ in length."""
+        """Return the rows of several states, one after the other; they may differ in length."""
         return cls([row for state in states for row in state._rows])
 
     @cached_property

@@ -95,7 +95,7 @@ def joined(automata: Sequence[FiniteAutomaton], vocab_size: int) -> FiniteAutoma
 
 @lru_cache(maxsize=8)
 def counting(vocab_size: int) -> Chain:
-    """The chain that is 1 on every string: with an automaton, it counts paths."""
+    """Return the chain that is 1 on every string: with an automaton, it counts paths."""
     one = Dense(torch.ones(1, 1))
     return OperatorChain(ChainOperators(one, one, Dense(torch.ones(1, vocab_size)), Identity(1)))
 
@@ -105,7 +105,7 @@ def engine_of(
     automaton: FiniteAutomaton,
     dtype: torch.dtype = torch.float32,
 ) -> PrefixEngine:
-    """The engine of a guide and an automaton.
+    """Return the engine of a guide and an automaton.
 
     A chain whose emission can be written out gets the fast engine. Any other circuit (a tree, a
     chain of one length with different steps, a product of chains too large to write out) gets the

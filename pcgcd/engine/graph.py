@@ -94,7 +94,7 @@ class Graph:
 
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> Graph:
-        """The graph of an automaton, made once and forgotten with it."""
+        """Return the graph of an automaton, made once and forgotten with it."""
         return kept_with(fa, "_graph", lambda: cls(fa))
 
     @property
@@ -133,7 +133,7 @@ class Graph:
         return LiveSets(self)
 
     def shortest(self, budget: int) -> int | None:
-        """The least number of tokens that are accepted, if there is any.
+        """Return the least number of tokens that are accepted, if there is any.
 
         For an automaton that is not padded, the least number that is at least ``budget``, up to
         the length after which nothing new can come.
@@ -167,17 +167,17 @@ class Graph:
         return np.diff(self.class_first)
 
     def edges_of(self, states: Indices) -> Indices:
-        """The edges that leave some states, those of the first state first."""
+        """Return the edges that leave some states, those of the first state first."""
         return self.automaton.edge_index.leaving(states)
 
     def log_weights(self, edges: Indices) -> Logs:
-        """The logarithms of the weights of some edges."""
+        """Return the logarithms of the weights of some edges."""
         return np.zeros(len(edges)) if self.log_weight is None else self.log_weight[edges]
 
     # -- which states accept in exactly r steps -----------------------------------------------
 
     def alive(self, steps: int) -> Alive:
-        """The states that accept in exactly so many steps.
+        """Return the states that accept in exactly so many steps.
 
         Of an automaton that is padded with EOS: those that are as near to acceptance as that.
         """
@@ -197,11 +197,11 @@ class Graph:
         return self._alive[start + (steps - start) % self._period]
 
     def is_alive(self, states: Indices, steps: int) -> bool:
-        """Whether one of the states accepts in exactly so many steps."""
+        """Return whether one of the states accepts in exactly so many steps."""
         return bool(self.alive(steps).mask[states].any())
 
     def level_edges(self, steps: int) -> LevelEdges:
-        """The edges that a backward message of so many steps is summed over."""
+        """Return the edges that a backward message of so many steps is summed over."""
         here, after = self.alive(steps), self.alive(steps - 1)
         key = (id(here), id(after))
         if key not in self._level_edges:

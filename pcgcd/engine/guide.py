@@ -19,7 +19,7 @@ _TOLERANCE = 2e-6
 
 
 def table_size(chain: Chain) -> int:
-    """The number of entries of a chain's emission, written out."""
+    """Return the number of entries of a chain's emission, written out."""
     return chain.num_units * chain.vocab_size
 
 

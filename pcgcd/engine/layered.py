@@ -167,7 +167,7 @@ class _Messages(Frozen):
         return _Messages(self.plan, self.tokens[rows], values, flows)
 
     def scores(self) -> Scaled:
-        """The mass of the texts that begin with the prefix and each token, (k, V)."""
+        """Return the mass of the texts that begin with the prefix and each token, (k, V)."""
         layers = self.plan.inputs[self.tokens.shape[1]]
         flows = self._flows_to(layers)
         real, result = self.plan.real, None
@@ -178,7 +178,7 @@ class _Messages(Frozen):
         return self._expanded(result)
 
     def mass(self) -> Tensor:
-        """The log of the mass of the texts that begin with the prefix, (k,) float64."""
+        """Return the log of the mass of the texts that begin with the prefix, (k,) float64."""
         layers = self.plan.inputs[min(self.tokens.shape[1], len(self.plan.inputs) - 1)]
         flows = self._flows_to(layers)
         real, result = self.plan.real, None

@@ -154,7 +154,7 @@ class LiveSet:
         return group, first, place, log_weight
 
     def move(self, token_class: int) -> Move:
-        """The live set after a token of the class."""
+        """Return the live set after a token of the class."""
         found = self._moves.get(token_class)
         if found is None:
             graph, edges = self.owner.graph, self._edges
@@ -177,7 +177,7 @@ class LiveSets:
         self.dead = LiveSet(self, np.zeros(0, dtype=np.int64))
 
     def enter(self, states: Indices) -> LiveSet:
-        """The live set of some states (rising)."""
+        """Return the live set of some states (rising)."""
         if not len(states):
             return self.dead
         key = states.tobytes()

@@ -31,7 +31,7 @@ class PrefixEngine(ABC):
         """
 
     def start(self, budgets: Sequence[int | None]) -> PrefixState:
-        """The state before the first token, one row for each budget (tokens that may come).
+        """Return the state before the first token, one row for each budget (tokens that may come).
 
         A row without a budget (None) may take any number of tokens, and cannot look ahead.
 
@@ -45,7 +45,7 @@ class PrefixEngine(ABC):
 
 @lru_cache(maxsize=8)
 def everything(vocab_size: int) -> FiniteAutomaton:
-    """The automaton of all texts: one state that takes every token."""
+    """Return the automaton of all texts: one state that takes every token."""
     return FiniteAutomaton.from_edges(
         num_states=1,
         vocab_size=vocab_size,

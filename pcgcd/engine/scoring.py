@@ -31,7 +31,7 @@ _KEPT_JOINTS = 8
 
 
 def next_tokens(rows: Sequence[Row], predicted: Sequence[Tensor], *, exactly: bool) -> Candidates:
-    """The candidates of each row; rows that share a guide share one pass over its emission.
+    """Return the candidates of each row; rows that share a guide share one pass over its emission.
 
     Args:
         rows: Different prefixes.
@@ -211,7 +211,7 @@ def _normalised(scores: Tensor, exactly: bool) -> Tensor:
 def _joint_tiles(
     engines: Sequence[ChainEngine],
 ) -> tuple[Tiles, dict[int, Indices] | None]:
-    """Classes of tokens that none of the engines tells apart, and each engine's class of each."""
+    """Classes of tokens that none of the engines distinguishes, and each engine's class of each."""
     distinct = {id(engine): engine for engine in engines}
     if len(distinct) == 1:
         return engines[0].tiles, None

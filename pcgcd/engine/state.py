@@ -60,7 +60,7 @@ class PrefixState(Frozen, ABC):
     # -- what the constraint says -------------------------------------------------------------
 
     def allowed(self, *, within_budget: bool = True) -> Candidates:
-        """The tokens after which a text can be finished, with log-weight 0: a mask.
+        """Return the tokens after which a text can be finished, with log-weight 0: a mask.
 
         In a weighted automaton the log-weights say how much a token changes the weight so far.
 
@@ -70,7 +70,7 @@ class PrefixState(Frozen, ABC):
         return allowed(self.tracks, within_budget=within_budget)
 
     def viable(self, *, within_budget: bool = True) -> Tensor:
-        """Whether each prefix can still be finished, (k,) booleans."""
+        """Return whether each prefix can still be finished, (k,) booleans."""
         return torch.tensor(
             [
                 track.is_alive if within_budget else bool(track.live.members)
@@ -80,11 +80,11 @@ class PrefixState(Frozen, ABC):
         )
 
     def log_so_far(self) -> Tensor:
-        """The log of the weight of each prefix in a weighted automaton, else 0, (k,) float64."""
+        """Return the log-weight of each prefix in a weighted automaton, else 0, (k,) float64."""
         return self._vector([track.log_so_far() for track in self.tracks])
 
     def log_final(self) -> Tensor:
-        """The log of f(x) of each prefix as a whole text, (k,) float64.
+        """Return the log of f(x) of each prefix as a whole text, (k,) float64.
 
         0 if it is accepted and -inf if not; in a weighted automaton the log of its weight.
         """
@@ -97,7 +97,7 @@ class PrefixState(Frozen, ABC):
         """See :meth:`next_token_log_probs` and, not exactly, :meth:`next_tokens`."""
 
     def next_token_log_probs(self) -> Candidates:
-        """The log of p(next token | prefix) of the normalised circuit g f, exactly.
+        """Return the log of p(next token | prefix) of the normalised circuit g f, exactly.
 
         -inf where it is zero; throughout where the prefix has no mass.
         """
@@ -105,7 +105,7 @@ class PrefixState(Frozen, ABC):
 
     @abstractmethod
     def guide_log_probs(self, columns: Tensor | None) -> Tensor:
-        """The log of p(next token | prefix) of the guide g alone, at some tokens of each row.
+        """Return log p(next token | prefix) of the guide g alone, at some tokens of each row.
 
         Args:
             columns: The tokens, (k, m); None for the whole vocabulary.
@@ -129,7 +129,7 @@ class PrefixState(Frozen, ABC):
         """What a prefix that the guide deems impossible had before it did, (k,) float64."""
 
     def next_tokens(self) -> Candidates:
-        """The log of p(next token | prefix) of g f, with the support of GCD.
+        """Return the log of p(next token | prefix) of g f, with the support of GCD.
 
         An allowed token always has a finite log-weight. Where its mass is zero (the guide says
         so, or it is too small for a float) it gets the smallest positive normal float32; where
@@ -139,7 +139,7 @@ class PrefixState(Frozen, ABC):
         return self._scored(exactly=False)
 
     def next_lookaheads(self) -> Candidates:
-        """The log of E_g[f | prefix, next token] / E_g[f | prefix] of the allowed tokens.
+        """Return the log of E_g[f | prefix, next token] / E_g[f | prefix] of the allowed tokens.
 
         How much a token raises or lowers the chance to end well. Where the guide gives an allowed
         token no mass it knows nothing of what follows, and the token is neutral (0); where it
@@ -154,7 +154,7 @@ class PrefixState(Frozen, ABC):
         return joint.with_weights(log_weights.masked_fill(impossible, -torch.inf))
 
     def log_lookahead(self) -> Tensor:
-        """The log of E_g[f | prefix]: for a constraint, p_g(the text satisfies it), (k,) float64.
+        """Return log E_g[f | prefix]: for a constraint, log p_g(it is satisfied), (k,) float64.
 
         -inf where nothing can be accepted in the tokens that remain. Where something can, but the
         guide gives it no mass, the smallest positive float32. A prefix that the guide deems
@@ -177,7 +177,7 @@ class PrefixState(Frozen, ABC):
         """See :meth:`select`; the rows are checked."""
 
     def advance(self, tokens: Sequence[int] | Tensor) -> PrefixState:
-        """The prefixes with one more token each; one that is not allowed leaves no live state."""
+        """Append one token to each prefix; one that is not allowed leaves no live state."""
         chosen = _whole_numbers(tokens)
         if len(chosen) != self.num_rows:
             raise InvalidParameterError(
@@ -192,7 +192,7 @@ class PrefixState(Frozen, ABC):
         return self._advanced(chosen)
 
     def select(self, rows: Sequence[int] | Tensor) -> PrefixState:
-        """Rows by number: repeated, dropped, in any order."""
+        """Select rows by number: repeated, dropped, in any order."""
         chosen = _whole_numbers(rows)
         wrong = [row for row in chosen if not 0 <= row < self.num_rows]
         if wrong:
@@ -215,7 +215,7 @@ def _whole_numbers(values: Sequence[int] | Tensor) -> list[int]:
 
 
 def with_support(log_weights: Tensor, is_allowed: Tensor) -> Tensor:
-    """The log-weights, with every allowed token in their support and no other."""
+    """Return the log-weights, with every allowed token in their support and no other."""
     result = log_weights.nan_to_num(neginf=LOG_SMALLEST)
     empty = log_weights.isneginf().all(1, keepdim=True)
     share = -is_allowed.sum(1, keepdim=True).clamp(min=1).log().to(result)

@@ -90,7 +90,7 @@ class Track:
         return bool(self.graph.accepting[self.live.states].any())
 
     def log_so_far(self) -> float:
-        """The logarithm of the weight of the prefix; 0 where nothing is weighted."""
+        """Return the logarithm of the weight of the prefix; 0 where nothing is weighted."""
         if self.graph.log_weight is None:
             return 0.0
         return float(np.logaddexp.reduce(self.log_counts, initial=-np.inf))
@@ -104,7 +104,7 @@ class Track:
 
 
 def allowed(tracks: Sequence[Track], *, within_budget: bool) -> Candidates:
-    """The tokens after which a text can be finished.
+    """Return the tokens after which a text can be finished.
 
     Their log-weights are 0; in a weighted automaton, how much a token changes the weight so far.
 

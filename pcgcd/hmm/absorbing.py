@@ -14,7 +14,7 @@ from pcgcd.hmm.model import HiddenMarkovModel
 
 
 def absorbing(hmm: HiddenMarkovModel, eos_ids: int | Iterable[int]) -> HMM:
-    """The same model in which nothing but EOS follows an EOS.
+    """Return the same model in which nothing but EOS follows an EOS.
 
     Up to and including the first EOS every string keeps its probability exactly; from there on
     that EOS repeats with probability one. For this, a hidden state either emits no EOS or is one of

@@ -30,7 +30,7 @@ Model = TypeVar("Model", bound=HiddenMarkovModel)
 def adapted(
     hmm: Model, samples: Sequence[Sequence[int]], *, strength: float, steps: int = 2
 ) -> Model:
-    """The model after some steps of MAP-EM on samples; see :meth:`HiddenMarkovModel.adapted`."""
+    """Take some steps of MAP-EM on samples; see :meth:`HiddenMarkovModel.adapted`."""
     if not 0 < strength < float("inf"):
         raise InvalidParameterError(
             "strength, how many observations the model itself is worth, must be a positive "

@@ -64,7 +64,7 @@ class Copying:
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Copying:
-        """The same with its tensors elsewhere, or in another floating type."""
+        """Return the same with its tensors elsewhere, or in another floating type."""
         return Copying(
             self.rates.to(device=device, dtype=dtype), self.weights.to(device=device, dtype=dtype)
         )

@@ -12,7 +12,7 @@ DEFAULT_FOLDER = Path(__file__).parent / "data" / "smollm2-135m-instruct"
 
 
 def default_hmm() -> HiddenMarkovModel:
-    """An HMM distilled from SmolLM2-135M-Instruct, for function calls and for short sentences.
+    """Load the HMM distilled from SmolLM2-135M-Instruct, for function calls and short sentences.
 
     It comes with the package; its ``config.json`` says how it was made.
 

@@ -78,7 +78,7 @@ class HMM(HiddenMarkovModel):
         generator: torch.Generator | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> HMM:
-        """An HMM with Dirichlet parameters; a small concentration gives peaked ones."""
+        """Return an HMM with Dirichlet parameters; a small concentration gives peaked ones."""
         rows = partial(random_rows, concentration=concentration, generator=generator, dtype=dtype)
         return cls(rows(num_hidden), rows(num_hidden, num_hidden), rows(num_hidden, vocab_size))
 
@@ -165,7 +165,7 @@ class MonarchHMM(HiddenMarkovModel):
         return Monarch(self.left, self.right)
 
     def to_dense(self) -> HMM:
-        """The same model with its transition written out."""
+        """Return the same model with its transition written out."""
         transition = self._transition_operator.to_dense()
         return HMM(self.initial, transition, self.emission, copying=self.copying, validate=False)
 
@@ -180,7 +180,7 @@ class MonarchHMM(HiddenMarkovModel):
         generator: torch.Generator | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> MonarchHMM:
-        """A Monarch HMM with Dirichlet parameters; see :meth:`HMM.random`.
+        """Return a Monarch HMM with Dirichlet parameters; see :meth:`HMM.random`.
 
         Args:
             num_hidden: The number of hidden states H.
@@ -200,7 +200,7 @@ class MonarchHMM(HiddenMarkovModel):
 
 
 def monarch_blocks(num_hidden: int) -> tuple[int, int]:
-    """The (a, b) of a Monarch transition: as square as possible, with a * b = H and a >= b.
+    """Return the (a, b) of a Monarch transition: as square as possible, with a * b = H and a >= b.
 
     Raises:
         InvalidParameterError: The number is prime.

@@ -106,7 +106,7 @@ class HiddenMarkovModel(Chain):
         return tuple(tokens[~elsewhere].tolist())
 
     def given(self, prompt: Iterable[int]) -> Self:
-        """The model of answers to a prompt (its tokens), which repeat some of its tokens.
+        """Return the model of answers to a prompt (its tokens), which repeat some of its tokens.
 
         A hidden state in which the text has :attr:`ended` repeats nothing of the prompt. A model
         without :attr:`copying` is its own.
@@ -119,7 +119,7 @@ class HiddenMarkovModel(Chain):
     def adapted(
         self, samples: Sequence[Sequence[int]], *, strength: float = 2.0, steps: int = 2
     ) -> Self:
-        """The model of the texts that some samples are of, with this one as the prior.
+        """Return the model of the texts that some samples are of, with this one as the prior.
 
         For instance continuations of one prompt, drawn from the language model: see
         :mod:`pcgcd.hmm.adaptation`. Samples that are impossible in this model teach it nothing.
@@ -134,7 +134,7 @@ class HiddenMarkovModel(Chain):
         return adapted(self, samples, strength=strength, steps=steps)
 
     def with_emission(self, emission: Tensor, copying: Copying | None = None) -> Self:
-        """The same initial and transition probabilities with other emissions, (H, V).
+        """Return the same initial and transition probabilities with other emissions, (H, V).
 
         Their rows must sum to one, unless those of this model do not either.
         """

@@ -132,7 +132,7 @@ class MonarchSteps(Steps):
 
 
 def steps_of(hmm: HiddenMarkovModel, dtype: torch.dtype) -> Steps:
-    """The steps of a model's transition."""
+    """Return the steps of a model's transition."""
     factors = [factor.detach().to(dtype) for factor in hmm.transition_factors]
     if isinstance(hmm, HMM):
         return DenseSteps(*factors)

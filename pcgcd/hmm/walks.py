@@ -247,7 +247,7 @@ def _dead_end(steps: Steps, initial: Tensor, emitted: Tensor) -> int:
 def log_likelihoods(
     steps: Steps, initial: Tensor, table: Tensor, index: Tensor, lengths: Tensor | None = None
 ) -> Tensor:
-    """The log-likelihood of each sequence, (batch,) in float64; -inf where it is impossible.
+    """Return the log-likelihood of each sequence, (batch,) in float64; -inf where it is impossible.
 
     The arguments are those of :func:`add_walks`.
     """
@@ -271,7 +271,7 @@ class Posteriors(NamedTuple):
 
 
 def posterior_walks(steps: Steps, initial: Tensor, table: Tensor, index: Tensor) -> Posteriors:
-    """The posteriors of hidden states; the arguments are those of :func:`add_walks`."""
+    """Return the posteriors of hidden states; the arguments are those of :func:`add_walks`."""
     likelihoods = torch.empty(len(index), dtype=torch.float64, device=index.device)
     states = table.new_empty(*index.shape, steps.num_hidden)
     for found in _walked(steps, initial, table, index):
@@ -281,18 +281,18 @@ def posterior_walks(steps: Steps, initial: Tensor, table: Tensor, index: Tensor)
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The floating type that messages have."""
+    """Return the floating type that messages have."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def observed_tokens(batch: Tensor) -> Tensor:
-    """The tokens of a batch in rising order."""
+    """Return the tokens of a batch in rising order."""
     tokens: Tensor = torch.unique(batch)
     return tokens[tokens >= 0]
 
 
 def token_table(hmm: HiddenMarkovModel, batch: Tensor) -> tuple[Tensor, Tensor]:
-    """The tokens of a batch in rising order, and the rows (tokens + 1, H) that walks need."""
+    """Return the tokens of a batch in rising order, and the rows (tokens + 1, H) of walks."""
     tokens = observed_tokens(batch)
     dtype = working_dtype(hmm.emission.dtype)
     table = torch.ones(len(tokens) + 1, hmm.num_hidden, dtype=dtype, device=batch.device)
@@ -301,14 +301,14 @@ def token_table(hmm: HiddenMarkovModel, batch: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def index_of(batch: Tensor, tokens: Tensor) -> Tensor:
-    """The row of each token of a batch in ``tokens``; the number of rows where not observed."""
+    """Find the row of each token of a batch in ``tokens``; past the last where not observed."""
     index = torch.searchsorted(tokens, batch.contiguous())
     return index.masked_fill_(batch < 0, len(tokens))
 
 
 @torch.no_grad()
 def posteriors(hmm: HiddenMarkovModel, batch: Tensor) -> Posteriors:
-    """The posteriors of hidden states, given tokens (batch, n); -1 where one was not observed.
+    """Compute posteriors of hidden states, given tokens (batch, n); -1 where not observed.
 
     >>> from pcgcd import HMM
     >>> hmm = HMM(torch.tensor([0.5, 0.5]), torch.eye(2), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))

@@ -191,7 +191,7 @@ class Task:
         return cls(histories, rule, budget, vocabulary)
 
     def has_ended(self, text: Sequence[int]) -> bool:
-        """Whether nothing is to come that counts: vLLM may ask for a token too many."""
+        """Return whether nothing is to come that counts: vLLM may ask for a token too many."""
         return len(text) >= self.budget or any(end in text for end in self.vocabulary.eos_ids)
 
     def score(self, texts: Sequence[tuple[int, ...]], scores: Tensor) -> Tensor:

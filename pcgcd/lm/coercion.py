@@ -13,7 +13,7 @@ from pcgcd.lm.base import LanguageModel
 
 
 def language_model_of(thing: Any, tokenizer: Any = None) -> LanguageModel:
-    """The language model that a thing stands for.
+    """Return the language model that a model object, a folder or a hub id stands for.
 
     Args:
         thing: A language model of pcgcd's; a causal model of transformers, whose tokenizer is

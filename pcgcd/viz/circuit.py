@@ -64,7 +64,7 @@ def figure_circuit(
     max_layers: int = _MAX_LAYERS,
     title: str | None = None,
 ) -> Figure:
-    """The layers of a circuit from the root on the left: sums, products and inputs.
+    """Return the layers of a circuit from the root on the left: sums, products and inputs.
 
     A layer is a box with its number of units and its variables; what a sum multiplies with, and
     what an input looks up, is named beside it and explained below. A small circuit is drawn unit

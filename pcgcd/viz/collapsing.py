@@ -27,7 +27,7 @@ _Edges: TypeAlias = "dict[tuple[int, int], list[str]]"
 
 
 def figure_constraint(source: FiniteAutomaton | Constraint) -> Figure:
-    """The automaton over bytes of a constraint; a large one is simplified, see :func:`collapsed`.
+    """Draw the automaton over bytes of a constraint; simplify a large one, see :func:`collapsed`.
 
     Of one that is still too large to be read, the beginning is drawn; an edge says how many states
     there are beyond it.
@@ -45,7 +45,7 @@ def figure_constraint(source: FiniteAutomaton | Constraint) -> Figure:
 
 
 def collapsed(fa: FiniteAutomaton) -> tuple[FiniteAutomaton, list[str]]:
-    """The same texts with fewer states: an edge for each character or word, not each byte.
+    """Return the same texts with fewer states: an edge for each character or word, not each byte.
 
     The bytes of a character beyond ASCII become one step, and states with one way in and one way
     out become part of a word.

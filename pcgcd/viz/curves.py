@@ -25,12 +25,12 @@ class Curve:
     is_loop: bool
 
     def angle_at(self, end: int, centre: tuple[float, float]) -> float:
-        """The direction in which the end 0 or -1 lies, seen from the centre of its circle."""
+        """Return the direction of the end 0 or -1, seen from the centre of its circle."""
         x, y = self.points[end] - np.asarray(centre)
         return float(np.arctan2(y, x))
 
     def at(self, fraction: float) -> tuple[Points, Points]:
-        """The point at a fraction of the length, and the unit normal to its left."""
+        """Return the point at a fraction of the length, and the unit normal to its left."""
         way = self._way()
         index = int(np.searchsorted(way, fraction * way[-1], side="right")) - 1
         index = min(max(index, 0), len(way) - 2)
@@ -62,7 +62,7 @@ def _bezier(controls: Points, samples: int = _SAMPLES) -> Points:
 
 
 def smooth_curve(through: Sequence[tuple[float, float]], bend: float, radius: float) -> Curve:
-    """A curve through points (Catmull-Rom), cut off at the circles around both ends.
+    """Return a curve through points (Catmull-Rom), cut off at the circles around both ends.
 
     Args:
         through: The points; the first and the last are centres of circles.
@@ -94,7 +94,7 @@ def smooth_curve(through: Sequence[tuple[float, float]], bend: float, radius: fl
 def loop_curve(
     centre: tuple[float, float], taken: Sequence[float], radius: float, reach: float
 ) -> Curve:
-    """A loop at a circle, in the direction that is farthest from the angles already taken."""
+    """Return a loop at a circle, in the direction farthest from the angles already taken."""
 
     def room(direction: float) -> float:
         turns = [abs((angle - direction + np.pi) % (2 * np.pi) - np.pi) for angle in taken]
@@ -119,7 +119,7 @@ def loop_curve(
 
 
 def flowing_line(start: tuple[float, float], end: tuple[float, float]) -> Points:
-    """A line that leaves and arrives level; two points where both ends are at one height."""
+    """Return a line that leaves and arrives level; two points where both ends are at one height."""
     (x1, y1), (x2, y2) = start, end
     if y1 == y2:
         return np.array([start, end])

@@ -42,7 +42,7 @@ def draw_valid(axes: Axes, results: Mapping[str, Generation]) -> None:
 
 
 def draw_effective_sizes(axes: Axes, results: Mapping[str, Generation]) -> None:
-    """The effective sample size after each token; a dot marks a resampling."""
+    """Draw the effective sample size after each token; a dot marks a resampling."""
     most = 1.0
     for (name, result), colour in zip(results.items(), colours_of(list(results))):
         sizes = result.effective_sample_sizes

@@ -46,9 +46,9 @@ def figure_messages(
     unit_label: str | None = None,
     step_label: str = "step",
 ) -> Figure:
-    """A heat map with a column for each step and a row for each hidden unit.
+    """Return a heat map with a column for each step and a row for each hidden unit.
 
-    Exact zeros are grey: what is impossible is told apart from what is merely unlikely.
+    Exact zeros are grey: they distinguish the impossible from the merely unlikely.
 
     Args:
         posteriors: (steps, units), or what ``circuit.unit_posteriors`` returns for one row.
@@ -83,7 +83,7 @@ def figure_messages(
 
 
 def add_colour_bar(figure: Figure, image: AxesImage, axes: Axes) -> None:
-    """The scale of a heat map, in axes of its own."""
+    """Draw the scale of a heat map, in axes of its own."""
     bar = figure.colorbar(image, cax=axes)
     bar.ax.tick_params(labelsize=_POINTS - 1, length=2)
     bar.outline.set_linewidth(0.6)

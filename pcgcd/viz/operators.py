@@ -64,7 +64,7 @@ class Symbol(NamedTuple):
 
 
 def symbols_of(circuit: Circuit) -> dict[Operator, Symbol]:
-    """The symbol of each operator: B_1, ... for those of inputs, W_1, ... for those of sums."""
+    """Name each operator by a symbol: B_1, ... for those of inputs, W_1, ... for sums."""
     roles = {}
     if isinstance(circuit.family, Chain):
         roles = dict(zip(circuit.family.operators, circuit.family.operators._fields))

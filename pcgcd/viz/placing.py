@@ -21,14 +21,14 @@ _FRACTIONS = (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82)
 
 
 def box_around(x: float, y: float, width: float, height: float) -> Bbox:
-    """A rectangle from its centre and size."""
+    """Return a rectangle from its centre and size."""
     return Bbox.from_extents(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
 
 
 def rounded_box(
     x: float, y: float, width: float, height: float, *, pad: float, **options: Any
 ) -> FancyBboxPatch:
-    """The patch of a rectangle with round corners, from its centre and size."""
+    """Return the patch of a rectangle with round corners, from its centre and size."""
     corner = (x - width / 2 + pad, y - height / 2 + pad)
     style = f"round,pad={pad}"
     inside = (width - 2 * pad, height - 2 * pad)
@@ -38,7 +38,7 @@ def rounded_box(
 def place_labels(
     curves: Sequence[Curve], sizes: Sequence[tuple[float, float]], obstacles: Sequence[Bbox]
 ) -> list[Bbox]:
-    """A rectangle of the given size beside each curve, off the obstacles and off each other.
+    """Return a rectangle of the given size beside each curve, off the obstacles and off each other.
 
     Takes the curves in order, and for each the best of a few places along both its sides: no
     overlap with an obstacle or an earlier label counts most, then not covering a curve or coming

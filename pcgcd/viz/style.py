@@ -51,7 +51,7 @@ def edge_text(edge: int) -> str:
 
 
 def token_text(name: str) -> str:
-    """A token as it can be printed: white space made visible, no mathematics.
+    """Return a token as it can be printed: white space made visible, no mathematics.
 
     >>> token_text("a b")
     'a␣b'
@@ -63,7 +63,7 @@ def token_text(name: str) -> str:
 def set_text(
     tokens: Sequence[int], names: Sequence[str] | None, shown: int = 2, width: int = 28
 ) -> str:
-    """A set of tokens: a few of the shortest and the count where it is long.
+    """Return a set of tokens: a few of the shortest and the count where it is long.
 
     Args:
         tokens: The tokens.
@@ -96,7 +96,7 @@ def set_text(
 
 
 def shortened(text: str, length: int) -> str:
-    """A text of at most a length, its end left out where it is longer.
+    """Return a text of at most a length, its end left out where it is longer.
 
     >>> shortened("abcdef", 4)
     'abc…'
@@ -121,7 +121,7 @@ def token_names(vocabulary: Vocabulary) -> list[str]:
 
 
 def names_from(vocabulary: Vocabulary | None, names: Sequence[str] | None) -> Sequence[str] | None:
-    """The names that were given, or those that a vocabulary spells."""
+    """Return the names that were given, or those that a vocabulary spells."""
     if vocabulary is None:
         return names
     if names is not None:
@@ -130,7 +130,7 @@ def names_from(vocabulary: Vocabulary | None, names: Sequence[str] | None) -> Se
 
 
 def colours_of(names: Sequence[str]) -> list[str]:
-    """A colour for each name: decoding methods have their own in every picture.
+    """Return a colour for each name: decoding methods have their own in every picture.
 
     >>> colours_of(["P-GCD", "mine"]) == [BLUE, ORANGE]
     True
@@ -148,7 +148,7 @@ def clear_frame(axes: Axes) -> None:
 
 
 def checked_names(names: Sequence[str] | None, expected: int, what: str) -> Sequence[str] | None:
-    """The names, after a check that there is one for each."""
+    """Return the names, after a check that there is one for each."""
     if names is not None and len(names) != expected:
         raise InvalidParameterError(
             f"expected one name for each of the {expected} {what}, but got {len(names)}"

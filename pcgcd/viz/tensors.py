@@ -57,13 +57,13 @@ class Matrix(NamedTuple):
     title: str
 
     def is_upright(self, cell: float) -> bool:
-        """Whether the column names are too wide to stand beside one another."""
+        """Return whether the column names are too wide to stand beside one another."""
         widths = [text_size(name, _points(cell))[0] for name in self.column_names]
         room = [(left + right) / 2 + 0.2 * cell for left, right in pairwise(widths)]
         return max(room, default=0.0) > cell
 
     def header(self, cell: float) -> float:
-        """The height of the column names in inches, for cells of a size."""
+        """Return the height of the column names in inches, for cells of a size."""
         points = _points(cell)
         if not self.is_upright(cell):
             return points / 72.0
@@ -80,7 +80,7 @@ def automaton_matrices(
 ) -> tuple[Matrix, Matrix, Matrix]:
     """T_out (S x E), T_in (E x S) and B_f (E x V) of an automaton.
 
-    Where there are many tokens, the columns of B_f are classes of tokens that no edge tells apart.
+    With many tokens, the columns of B_f are classes of tokens that no edge distinguishes.
 
     Args:
         fa: The automaton.
@@ -142,7 +142,7 @@ def figure_tensors(
         fa: The automaton; small, since every cell is drawn.
         token_names: How to write each token; numbers without it.
         vocabulary: Spells the tokens, instead of names. Where there are many, the columns are
-            classes of tokens that no edge tells apart.
+            classes of tokens that no edge distinguishes.
 
     >>> fa = FiniteAutomaton.from_edges(
     ...     num_states=2, vocab_size=3, initial=0, accepting={1}, edges=[(0, 1, {0, 2})]

@@ -39,7 +39,7 @@ def lift(
     *,
     cache: AutomatonCache | Path | str | None = None,
 ) -> FiniteAutomaton:
-    """The token automaton of a byte automaton, padded with end-of-sequence tokens.
+    """Lift a byte automaton to a token automaton, padded with end-of-sequence tokens.
 
     It accepts a sequence of tokens iff the tokens before the first EOS spell a text that the byte
     automaton accepts, and from there on all are EOS. So "accepted at length n" means "a text of at

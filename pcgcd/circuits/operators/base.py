@@ -92,7 +92,7 @@ class Operator(Frozen, ABC):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
-        """The same operator with its tensors elsewhere, or in another floating type."""
+        """Return the same operator with its tensors elsewhere, or in another floating type."""
 
         def move(held: Tensor | Operator) -> Tensor | Operator:
             if isinstance(held, Operator) or held.is_floating_point():
@@ -146,21 +146,21 @@ class Operator(Frozen, ABC):
         return None
 
     def rows(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """The given rows, (number of indices, columns)."""
+        """Return the given rows, (number of indices, columns)."""
         return self.rmatvec(self._unit_vectors(index, self.shape[0], semiring), semiring)
 
     def columns(self, index: Tensor, semiring: Semiring[Value] = PLAIN) -> Value:
-        """The given columns, (number of indices, rows)."""
+        """Return the given columns, (number of indices, rows)."""
         return self.matvec(self._unit_vectors(index, self.shape[1], semiring), semiring)
 
     def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
-        """The sum over all columns, (1, rows): an emission with its token summed out."""
+        """Return the sum over all columns, (1, rows): an emission with its token summed out."""
         return self.matvec(
             semiring.lift(torch.ones(1, self.shape[1], device=self.device)), semiring
         )
 
     def to_dense(self, dtype: torch.dtype | None = None) -> Tensor:
-        """The matrix written out, (rows, columns): for tests, pictures and small exports."""
+        """Return the matrix written out, (rows, columns): for tests, pictures and small exports."""
         rows, columns = self.shape
         if rows * columns > _DENSE_LIMIT:
             raise CircuitTooLargeError(

@@ -180,7 +180,7 @@ class SideBySide(_Blocks):
 
 
 def block_diagonal(blocks: Sequence[Operator]) -> Operator:
-    """The block-diagonal operator; of compositions, the composition of block-diagonal ones.
+    """Return the block-diagonal operator; of compositions, the composition of block-diagonal ones.
 
     So a Kronecker product can still apply the factors in the cheapest order.
 
@@ -200,7 +200,7 @@ def block_diagonal(blocks: Sequence[Operator]) -> Operator:
 
 
 def stacked(blocks: Sequence[Operator]) -> Operator:
-    """The blocks one above the other, with their selections of rows pulled out in front.
+    """Return the blocks one above the other, with their selections of rows pulled out in front.
 
     So the emission of several automata is still a gather from their few labels.
     """
@@ -211,5 +211,5 @@ def stacked(blocks: Sequence[Operator]) -> Operator:
 
 
 def side_by_side(blocks: Sequence[Operator]) -> Operator:
-    """The blocks side by side; of a single one, itself."""
+    """Return the blocks side by side; of a single one, itself."""
     return blocks[0] if len(blocks) == 1 else SideBySide(*blocks)

@@ -78,7 +78,7 @@ class Composition(Operator):
 
 
 def compose(*operators: Operator) -> Operator:
-    """The composition, without the identities in it.
+    """Return the composition, without the identities in it.
 
     >>> compose(Identity(3), Identity(3))
     Identity(3 x 3)

@@ -118,7 +118,7 @@ class Kronecker(Operator):
 
 
 def kronecker(left: Operator, right: Operator) -> Operator:
-    """The Kronecker product; of two identities, the identity.
+    """Return the Kronecker product; of two identities, the identity.
 
     >>> kronecker(Identity(2), Identity(3))
     Identity(6 x 6)

@@ -13,7 +13,7 @@ class LabelSets(Operator):
     """Which tokens each label admits, (labels, tokens), through classes of equivalent tokens.
 
     An automaton's emission matrix B_f (E x V) is huge and almost all repetition. Tokens that no
-    label tells apart form a class, so that
+    label distinguishes form a class, so that
 
         B[label, token] = label_class[label, token_class[token]],
 

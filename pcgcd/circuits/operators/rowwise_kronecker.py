@@ -82,7 +82,7 @@ class RowwiseKronecker(Operator):
         return result
 
     def total(self, semiring: Semiring[Value] = PLAIN) -> Value:
-        """The sum over the vocabulary is kept: every query asks for it."""
+        """Return the sum over the vocabulary is kept: every query asks for it."""
         if self.requires_grad:
             return super().total(semiring)
         if semiring not in self._totals:
@@ -109,7 +109,7 @@ class RowwiseKronecker(Operator):
 
 
 def rowwise_kronecker(left: Operator, right: Operator) -> Operator:
-    """The row-wise Kronecker product, with the selections of both sides pulled out in front.
+    """Return the row-wise Kronecker product, with the selections of both sides pulled out in front.
 
     ``(G_a M_a) ⊗_row (G_b M_b) = (G_a ⊗ G_b)(M_a ⊗_row M_b)``: an automaton's E edges share few
     labels, so the expensive part is of size H x L, not H x E.

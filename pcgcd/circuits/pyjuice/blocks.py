@@ -32,7 +32,7 @@ class Term(NamedTuple):
 
 
 def product_terms(layer: Layer) -> tuple[Term, ...]:
-    """The layer as a product of inputs and sums, with nested products and gathers opened up."""
+    """Write a layer as a product of inputs and sums, opening nested products and gathers."""
     terms: list[Term] = []
     stack = [(layer, torch.arange(layer.num_units))]
     while stack:
@@ -95,7 +95,7 @@ class _Pattern:
     num_weights: int  # how many weights there are, whatever the blocks
 
     def doubled(self, group: Layer) -> _Pattern:
-        """The pattern with the blocks of one group twice as large."""
+        """Return the pattern with the blocks of one group twice as large."""
         row, column = (
             index // 2 if mine is group else index
             for index, mine in zip((self.row, self.column), self.groups)
@@ -114,7 +114,7 @@ def block_sizes(
     products: dict[SumLayer, tuple[tuple[Term, ...], ...]],
     found: dict[Operator, Entries],
 ) -> dict[Layer, int]:
-    """The largest powers of two that divide the units and keep stored zeros few."""
+    """Return the largest powers of two that divide the units and keep stored zeros few."""
     groups = _Groups()
     first_with: dict[tuple[int, ...], tuple[SumLayer, Layer]] = {}
     bases: dict[Layer, None] = {}

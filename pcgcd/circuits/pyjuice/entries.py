@@ -34,7 +34,7 @@ class Entries(NamedTuple):
 
 
 def too_large(what: str, size: int, limit: int) -> CircuitTooLargeError:
-    """The error for something of so many weights."""
+    """Make the error for something of so many weights."""
     return CircuitTooLargeError(
         f"pyjuice stores each weight, and {what} {size:,} of them, over the limit of {limit:,}; "
         "use the circuit itself (it stays factored), a smaller model or a shorter length, or "
@@ -43,7 +43,7 @@ def too_large(what: str, size: int, limit: int) -> CircuitTooLargeError:
 
 
 def entries(operator: Operator, limit: int) -> Entries:
-    """The entries of an operator, unless there are more than the limit."""
+    """Return the entries of an operator, unless there are more than the limit."""
     rows, columns = operator.shape
     if isinstance(operator, Identity):
         return _ones(torch.arange(rows), torch.arange(rows))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_pyjuice() -> Any:
-    """The pyjuice module. Importing it takes seconds, so nothing else here does."""
+    """Return the pyjuice module. Importing it takes seconds, so nothing else here does."""
     return package("pyjuice", "the bridge to pyjuice (on Linux, where triton has wheels)")
 
 
@@ -26,7 +26,7 @@ def nodes_of(root: Any) -> tuple[Any, ...]:
 
 
 def compile_pyjuice(export: PyjuiceExport, device: torch.device | str = "cuda") -> Any:
-    """The compiled pyjuice circuit of an export, on a CUDA device.
+    """Return the compiled pyjuice circuit of an export, on a CUDA device.
 
     Its log-likelihoods are ``circuit.log_value(x) - export.log_partition``, in float32. To train
     it and keep what is impossible impossible, pass ``keep_zero_params=True`` to its

@@ -16,7 +16,7 @@ from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 
 
 def from_pyjuice(ns: Any) -> Circuit:
-    """The circuit of a pyjuice graph, given its root node.
+    """Return the circuit of a pyjuice graph, given its root node.
 
     Sum weights become dense matrices where all blocks are there, and block-sparse ones elsewhere.
     Nodes with tied parameters share one operator. Weights are taken as they stand in the graph
@@ -72,7 +72,7 @@ class _Reader:
         self.weights: dict[tuple[Any, tuple[int, ...]], list[Operator | None]] = {}
 
     def read(self) -> Circuit:
-        """The circuit of the last node."""
+        """Return the circuit of the last node."""
         sizes = self._vocab_sizes()
         for node in self.nodes:
             if node.is_input():

@@ -61,7 +61,7 @@ def split_selection(operator: Operator) -> tuple[Tensor | None, Operator]:
 
 
 def with_gathers(circuit: Circuit) -> Circuit:
-    """An equal circuit with a sum at the root and a gather over each sum whose rows repeat.
+    """Return an equal circuit with a sum at the root and a gather over each sum whose rows repeat.
 
     Operators that were shared stay shared.
     """

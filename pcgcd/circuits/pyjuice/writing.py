@@ -48,7 +48,7 @@ def to_pyjuice(
     max_weights: int = _MAX_WEIGHTS,
     dtype: torch.dtype = torch.float32,
 ) -> PyjuiceExport:
-    """The graph of a circuit in pyjuice, ready for ``juice.compile`` (or :func:`compile_pyjuice`).
+    """Export a circuit to pyjuice, ready for ``juice.compile`` (or :func:`compile_pyjuice`).
 
     pyjuice normalises all sum weights, so they are normalised here, from the inputs to the root:
     with Z_k the partition function of unit k, ``W'[i, j] = W[i, j] Z_j / Z_i`` makes every unit a
@@ -122,7 +122,7 @@ class _Writer:
         self.sources: dict[int, Any] = {}
 
     def write(self) -> Any:
-        """The root: the highest sum."""
+        """Return the root: the highest sum."""
         for plan in self.plan.sums:
             self.nodes[plan.layer] = self._sum(plan)
         return self.nodes[self.plan.sums[-1].layer]

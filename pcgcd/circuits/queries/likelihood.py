@@ -21,7 +21,7 @@ DEFAULT: Any = REAL
 
 
 def value(circuit: Circuit, x: Tensor | None, semiring: Semiring[Value] = DEFAULT) -> Value:
-    """The root's value (batch,) in any semiring, missing tokens summed out."""
+    """Return the root's value (batch,) in any semiring, missing tokens summed out."""
     semiring = semiring.with_dtype(circuit.dtype)
     evidence = read_evidence(circuit, x)
     if not all(evidence.every):

@@ -39,7 +39,7 @@ def upward(
     semiring: Semiring[Value],
     keep: Collection[Layer] | None = None,
 ) -> dict[Layer, Value]:
-    """The units' values (batch or 1, units), bottom up.
+    """Return the units' values (batch or 1, units), bottom up.
 
     Args:
         circuit: The circuit; it should be smooth and decomposable if anything is missing.
@@ -85,7 +85,7 @@ def downward(
     targets: Collection[Layer],
     keep: Collection[Layer] = (),
 ) -> tuple[dict[Layer, Value], dict[Layer, Value]]:
-    """The derivatives of the root with respect to the units of the target layers.
+    """Return the derivatives of the root with respect to the units of the target layers.
 
     Only what lies between the root and the targets is visited, and of the upward pass only what
     is multiplied on the way (and ``keep``) is held in memory.

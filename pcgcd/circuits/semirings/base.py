@@ -29,7 +29,7 @@ class Semiring(ABC, Generic[Value]):
     dtype: torch.dtype = torch.float32
 
     def with_dtype(self: Self, dtype: torch.dtype) -> Self:
-        """The same semiring in another floating type."""
+        """Return the same semiring in another floating type."""
         return self if dtype == self.dtype else replace(self, dtype=dtype)
 
     # -- in and out ---------------------------------------------------------------------------
@@ -93,11 +93,11 @@ class Semiring(ABC, Generic[Value]):
 
     @abstractmethod
     def shape(self, x: Value) -> tuple[int, ...]:
-        """The shape of the array."""
+        """Return the shape of the array."""
 
     @abstractmethod
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
 
     @abstractmethod
     def swap(self, x: Value) -> Value:

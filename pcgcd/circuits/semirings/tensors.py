@@ -15,7 +15,7 @@ _MANY = 512
 
 
 def contract(x: Tensor, weights: Tensor) -> Tensor:
-    """The real product of :meth:`Semiring.matmul`, for (I, J) or (B, I, J) weights."""
+    """Return the real product of :meth:`Semiring.matmul`, for (I, J) or (B, I, J) weights."""
     if weights.dim() == 3:
         return torch.einsum("...bj,bij->...bi", x, weights)
     if x.shape[-1] <= _MANY or x.dtype == torch.float64:
@@ -27,12 +27,12 @@ def contract(x: Tensor, weights: Tensor) -> Tensor:
 
 
 def add_up(x: Tensor) -> Tensor:
-    """The sum over the last axis, in double precision on the way."""
+    """Return the sum over the last axis, in double precision on the way."""
     return x.sum(-1, dtype=torch.float64).to(x.dtype)
 
 
 def add_up_at(x: Tensor, index: Tensor, size: int) -> Tensor:
-    """The sums of :meth:`Semiring.scatter` of real numbers, in double precision on the way."""
+    """Add up real numbers as :meth:`Semiring.scatter` does, in double precision."""
     total = x.new_zeros((*x.shape[:-1], size), dtype=torch.float64)
     return total.index_add(-1, index, x.double()).to(x.dtype)
 
@@ -44,7 +44,7 @@ def broadcast_concat(parts: Sequence[Tensor]) -> Tensor:
 
 
 def safe_log(x: Tensor) -> Tensor:
-    """The logarithm, -inf at zero, with a zero (not undefined) gradient there."""
+    """Return the logarithm, -inf at zero, with a zero (not undefined) gradient there."""
     positive = x > 0
     return x.where(positive, x.new_ones(())).log().where(positive, x.new_tensor(float("-inf")))
 

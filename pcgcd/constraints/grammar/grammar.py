@@ -34,7 +34,7 @@ MAX_DEPTH = 1000
 
 
 def grammar(text: str, *, start: str = "start", max_depth: int = 4) -> Constraint:
-    r"""Texts that a context-free grammar derives, to a depth of nesting.
+    r"""Accept the texts that a context-free grammar derives, up to a depth of nesting.
 
     The notation is Lark's: rules, terminals in capitals, strings, patterns, ranges, ``| * + ? ~``,
     groups, ``[ ]``, ``%ignore`` and ``%import common.X``. There is no lexer that would prefer one

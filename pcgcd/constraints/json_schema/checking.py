@@ -20,14 +20,14 @@ from pcgcd.constraints.json_schema.specs import (
 
 
 def satisfies(reader: Reader, formula: Formula, value: Any) -> bool:
-    """Whether a formula holds of a value; keywords that could not be read are left out."""
+    """Return whether a formula holds of a value; keywords that could not be read are left out."""
     if formula in (TRUE, FALSE):
         return formula == TRUE
     return any(_fits(reader, spec, value) for spec in reader.options(formula, kind_of(value)))
 
 
 def text_satisfies(reader: Reader, formula: Formula, text: bytes) -> bool:
-    """Whether a text is JSON, and a formula holds of its value."""
+    """Return whether a text is JSON, and a formula holds of its value."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

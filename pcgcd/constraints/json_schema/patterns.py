@@ -24,7 +24,7 @@ def not_found(source: str, notation: Notation = JSON) -> Expression:
 
 
 def finds(source: str, text: str, wide: bool = False) -> bool:
-    """Whether a pattern is found in a text.
+    """Return whether a pattern is found in a text.
 
     >>> finds("^a+$", "aa"), finds("^a+$", "ab")
     (True, False)

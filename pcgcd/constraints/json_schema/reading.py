@@ -127,7 +127,7 @@ class Reader:
         return result
 
     def possible(self, formula: Formula) -> bool:
-        """Whether a formula may hold of something, as far as can be seen at a glance."""
+        """Return whether a formula may hold of something, as far as can be seen at a glance."""
         if formula in (TRUE, FALSE):
             return formula == TRUE
         known = self._possible.get(formula)

@@ -34,7 +34,7 @@ def json_schema(
     strict: bool = True,
     relax: Iterable[str] = (),
 ) -> Constraint:
-    r"""The JSON texts that a schema (draft 2020-12) accepts.
+    r"""Accept the JSON texts that validate against a schema (draft 2020-12).
 
     Every text of the constraint is valid; every valid value has a text in it, within these limits:
 

@@ -111,7 +111,7 @@ class NumberSpec:
         return spec
 
     def admits(self, value: float) -> bool:
-        """Whether a number satisfies everything but ``values``."""
+        """Return whether a number satisfies everything but ``values``."""
         if isinstance(value, float) and not isfinite(value):
             return False
         x = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
@@ -154,7 +154,7 @@ class StringSpec:
         return spec
 
     def admits(self, text: str) -> bool:
-        """Whether a text satisfies everything but ``values``."""
+        """Return whether a text satisfies everything but ``values``."""
         return (
             self.least <= len(text)
             and (self.most is None or len(text) <= self.most)

@@ -36,7 +36,7 @@ def keywords(
     alphabet: Literal["unicode", "ascii"] = "unicode",
     state_limit: int = 200_000,
 ) -> Constraint:
-    """Texts in which every concept occurs, in any of its forms, as a whole word.
+    """Accept texts in which every concept occurs, in any of its forms, as a whole word.
 
     A form is a whole word where no letter stands before or after it, so "dog" occurs in "dog's",
     "dog-tired" and "dog2" but not in "dogma". Letters are those of ASCII and the accented, Greek,
@@ -59,7 +59,7 @@ def keywords(
         ends_with: Characters (1,000 at most) of which one must end the text, for example ``".!?"``.
         bans: Words that must not occur as whole words; they are not inflected.
         counts: How often concepts occur: ``{"dog": (1, 2)}``, ``{"dog": 2}``, ``{"dog": (2,
-            None)}``; otherwise at least once. Occurrences are told apart by where they end.
+            None)}``; otherwise at least once. Occurrences are distinguished by where they end.
         alphabet: Any text in UTF-8, or printable ASCII only (a smaller automaton).
         state_limit: Raise rather than build an automaton with more states. The states grow with
             the product of the counts, so as 2 ** (number of concepts).

@@ -18,7 +18,7 @@ LETTERS: Ranges = (
 
 
 def is_letter(character: str) -> bool:
-    """Whether words go on at this character.
+    """Return whether words go on at this character.
 
     Letters are those of ASCII, ª µ º, everything from U+00C0 to U+07FF but × and ÷ (Latin, Greek,
     Cyrillic, Armenian, Hebrew, Arabic and their marks), and U+1E00 to U+1FFF (more Latin and

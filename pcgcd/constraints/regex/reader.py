@@ -71,7 +71,7 @@ class Reader(ABC):
     # -- steps ----------------------------------------------------------------------------------
 
     def peek(self, text: str) -> bool:
-        """Whether a text comes next."""
+        """Return whether a text comes next."""
         return self.source.startswith(text, self.position)
 
     def take(self, text: str) -> bool:

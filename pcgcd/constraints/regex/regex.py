@@ -11,7 +11,7 @@ from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 
 def regex(pattern: str, flags: int = 0) -> Constraint:
-    r"""Texts that ``re.fullmatch(pattern, text, flags)`` matches.
+    r"""Accept the texts that ``re.fullmatch(pattern, text, flags)`` matches.
 
     Everything of :mod:`re` that is regular: classes, Unicode, alternation, groups, greedy and lazy
     repeats, anchors, word boundaries, the flags a, i, m, s, u and x. Texts are Unicode in UTF-8,

@@ -182,7 +182,7 @@ def _orders(schema: Schema, chain: tuple[str, ...]) -> Iterator[tuple[int, ...]]
 
 
 def is_linked(schema: Schema, chain: Sequence[str], left: Iterable[int], right: int) -> bool:
-    """Whether a table is linked with one of some others; two tables always are."""
+    """Return whether a table is linked with one of some others; two tables always are."""
     return len(chain) == 2 or any(frozenset((chain[i], chain[right])) in schema.links for i in left)
 
 

@@ -49,13 +49,13 @@ def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
 
 
 def names_type(named: Any) -> bool:
-    """Whether something is a type, or a list of types, that is known here."""
+    """Return whether something is a type, or a list of types, that is known here."""
     names = named if isinstance(named, list) else [named]
     return all(isinstance(name, str) and name.lower() in _NAMES for name in names)
 
 
 def is_flat(parameters: dict[str, Any]) -> bool:
-    """Whether arguments are described directly, and not under ``properties``."""
+    """Return whether arguments are described directly, and not under ``properties``."""
     marks = {"properties", "type", "$ref", "anyOf", "oneOf", "allOf", "required", "$defs"}
     plain = not any(mark in parameters and not _is_argument(parameters[mark]) for mark in marks)
     return plain and all(_is_argument(value) for value in parameters.values())

@@ -44,7 +44,7 @@ def function_call(
     strict: bool = True,
     relax: Iterable[str] = (),
 ) -> Constraint:
-    """The calls of some functions with arguments that fit.
+    """Accept calls of some functions, with arguments that fit their descriptions.
 
     Arguments are in the order in which they are described; required ones are always there, others
     may be left out, and there are none but those described. So it is inside objects whose

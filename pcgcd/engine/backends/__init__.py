@@ -21,7 +21,7 @@ BackendName = Literal["torch", "numba", "triton"]
 def choose_backend(
     device: torch.device, dtype: torch.dtype, name: BackendName | None = None
 ) -> Backend:
-    """The kernels for a device and a type of messages; imported only when they are chosen.
+    """Return the kernels for a device and a type of messages; imported only when they are chosen.
 
     >>> choose_backend(torch.device("cpu"), torch.float64)
     TorchBackend()

@@ -16,7 +16,7 @@ Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """The vocabulary cut into classes of tokens that are never told apart.
+    """The vocabulary cut into classes of tokens that are never distinguished.
 
     Attributes:
         order: All tokens, those of a class together, (V,).
@@ -104,5 +104,5 @@ class Backend(ABC):
 
 
 def as_tensor(array: Any, like: Tensor) -> Tensor:
-    """An array of numpy on the device of a tensor."""
+    """Return an array of numpy on the device of a tensor."""
     return torch.as_tensor(array, device=like.device)

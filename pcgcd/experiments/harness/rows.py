@@ -1,4 +1,4 @@
-"""One measurement, and what tells it apart from the others."""
+"""One measurement, and what distinguishes it from the others."""
 
 from __future__ import annotations
 

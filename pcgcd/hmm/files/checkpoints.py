@@ -137,7 +137,7 @@ def load_hmm(
     device: torch.device | str | None = None,
     verify: bool = True,
 ) -> HiddenMarkovModel:
-    """Read a model: ours, Ctrl-G's or a Monarch one, told by the names of the tensors.
+    """Read a model: ours, Ctrl-G's or a Monarch one, recognised by the names of its tensors.
 
     Args:
         source: A folder, a safetensors file, or the id of a repository on the Hugging Face hub.

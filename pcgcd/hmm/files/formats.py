@@ -1,4 +1,4 @@
-"""Models in the formats of other projects, told by the names of their tensors."""
+"""Models in the formats of other projects, recognised by the names of their tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOLERANCE = 1e-2
 def read_foreign(
     tensors: Mapping[str, Tensor], config: Mapping[str, Any], dtype: torch.dtype
 ) -> HiddenMarkovModel:
-    """A model from the tensors of Ctrl-G, or of the Monarch HMMs."""
+    """Return a model from the tensors of Ctrl-G, or of the Monarch HMMs."""
     names = frozenset(tensors)
     if names == _CTRL_G:
         hmm: HiddenMarkovModel = _ctrl_g(tensors, dtype)

@@ -85,7 +85,7 @@ def _keep_vocabulary(folder: Path, info: CheckpointInfo) -> None:
 
 
 def model_card(info: CheckpointInfo, repo_id: str) -> str:
-    """The card of a model: what it is, how to use it, the facts of its training.
+    """Return the card of a model: what it is, how to use it, the facts of its training.
 
     Args:
         info: What the model's folder says.

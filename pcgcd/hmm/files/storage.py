@@ -60,7 +60,7 @@ class StorageError:
 
 
 def dtype_name(dtype: torch.dtype | str | None, default: torch.dtype) -> str:
-    """The name of a type that emissions can be stored in."""
+    """Return the name of a type that emissions can be stored in."""
     name = str(default if dtype is None else dtype).removeprefix("torch.")
     if name not in _DTYPES:
         raise InvalidParameterError(
@@ -161,7 +161,7 @@ def _step(lowest: Tensor, highest: Tensor) -> Tensor:
 
 
 def decode(encoded: Encoded, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The emission (H, V), its rows normalised."""
+    """Return the emission (H, V), its rows normalised."""
     stored = encoded.tensors["emission"]
     result = torch.empty(stored.shape, dtype=dtype, device=stored.device)
     for rows in _row_pieces(stored):
@@ -232,7 +232,7 @@ def storage_error(hmm: HiddenMarkovModel, dtype: torch.dtype | str) -> StorageEr
 
 
 def as_stored(hmm: HiddenMarkovModel, dtype: torch.dtype | str) -> HiddenMarkovModel:
-    """The model as it is read back after its emission was stored as ``dtype``."""
+    """Return the model as it is read back after its emission was stored as ``dtype``."""
     own = hmm.emission.dtype
     emission = decode(encode(hmm.emission, dtype_name(dtype, own)), own)
     return hmm.with_emission(emission, hmm.copying)

@@ -37,7 +37,7 @@ def _bytes_of(tensor: Tensor) -> Iterator[memoryview]:
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
-    """A hash (sha256, hexadecimal) of names, types, shapes and values."""
+    """Return a hash (sha256, hexadecimal) of names, types, shapes and values."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -67,7 +67,7 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a safetensors file, mapped from it, and its metadata."""
+    """Return the tensors of a safetensors file, mapped from it, and its metadata."""
     from safetensors import SafetensorError, safe_open
 
     try:

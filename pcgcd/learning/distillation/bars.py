@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Callbacks(NamedTuple):
-    """What tells the bars how far it is."""
+    """Callbacks that move the progress bars."""
 
     on_sample: Callable[[int, int], None] | None
     on_read: Callable[[int, int], None] | None

@@ -86,7 +86,7 @@ class ShardFolder:
         return self.folder / f"shard-{shard:05d}.safetensors"
 
     def has(self, shard: int) -> bool:
-        """Whether a shard is there with all its rows."""
+        """Return whether a shard is there with all its rows."""
         if not self.path_of(shard).exists():
             return False
         return len(self.read(shard).tokens) >= len(self.manifest.rows_of(shard))

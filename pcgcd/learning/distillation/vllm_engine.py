@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_installed() -> bool:
-    """Whether vLLM can be imported; it is not imported for this."""
+    """Return whether vLLM can be imported; it is not imported for this."""
     return find_spec("vllm") is not None
 
 

@@ -57,7 +57,7 @@ class Size(NamedTuple):
         return 1 if self.shared else self.rows
 
     def holds(self, other: Size) -> bool:
-        """Whether this is enough where the other one is."""
+        """Return whether this is enough where the other one is."""
         return self.shared == other.shared and self.rows >= other.rows and self.cells >= other.cells
 
 
