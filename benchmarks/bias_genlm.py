@@ -1,8 +1,9 @@
-"""genlm-control's SMC on a language that can be enumerated, one run for each line of the input.
+"""genlm-control's SMC on languages that can be enumerated.
 
-    python benchmarks/bias_genlm.py <file>
+    python benchmarks/bias_genlm.py
 
-Used by ``pcgcd experiment bias --peers PYTHON``. The language model is the table in the file; the
+Used by ``pcgcd experiment bias --peers PYTHON``. Each line of the input names a file, and is
+answered by the runs that the file asks for. The language model is the table in the file; the
 constraint is genlm's own automaton of the same regular expression, coerced to tokens. The samplers
 are AWRS and the exact product ``llm * fsa``.
 """
@@ -80,13 +81,11 @@ async def run(sampler: Any, content: dict[str, Any]) -> dict[str, Any]:
     return {"posterior": posterior, "log_evidence": evidence}
 
 
-def main(path: str) -> None:
+def runs(path: str) -> list[dict[str, Any]]:
+    """All runs that a file asks for."""
+    from genlm.control import AWRS, BoolFSA, direct_token_sampler
+
     content = json.loads(Path(path).read_text(encoding="utf-8"))
-    try:
-        from genlm.control import AWRS, BoolFSA, direct_token_sampler
-    except ImportError as error:
-        print(json.dumps({"missing": f"genlm-control is not installed ({error})"}), flush=True)
-        return
     random.seed(content["seed"])
     np.random.seed(content["seed"])  # noqa: NPY002 - what genlm draws from
     model = potential(content)
@@ -95,10 +94,19 @@ def main(path: str) -> None:
         sampler = AWRS(model, condition, seed=content["seed"])
     else:
         sampler = direct_token_sampler(model * condition)
+    return [asyncio.run(run(sampler, content)) for _ in range(content["runs"])]
+
+
+def main() -> None:
+    try:
+        import genlm.control  # noqa: F401 - whether it is there
+    except ImportError as error:
+        print(json.dumps({"missing": f"genlm-control is not installed ({error})"}), flush=True)
+        return
     print(json.dumps({}), flush=True)
-    for _ in sys.stdin:
-        print(json.dumps(asyncio.run(run(sampler, content))), flush=True)
+    for line in sys.stdin:
+        print(json.dumps({"runs": runs(json.loads(line)["file"])}), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

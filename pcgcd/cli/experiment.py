@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
     for name, summary in (
         ("guidance", "GCD and the guided methods with equally many particles"),
-        ("prompts", "write the prompts that the default HMM is distilled on"),
+        ("prompts", "write prompts to distil an HMM on"),
     ):
         add = names.add_parser(name, help=summary).add_argument
         add("--out", type=Path, default="experiments_output", help="folder (%(default)s)")
@@ -48,6 +48,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             add("--particles", type=int, nargs="+", default=[8], help="numbers of particles (8)")
             add("--seeds", type=int, default=1, help="runs of each (%(default)s)")
             add("--part", choices=("test", "development"), default="test", help="(%(default)s)")
+        else:
+            add(
+                "--of",
+                type=_listed(str),
+                default=(),
+                metavar="NAMES",
+                help="experiments whose own wording is wanted, about examples that are in no "
+                "table: function-calling, spider; without it, those of the default HMM",
+            )
 
 
 def _listed(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
@@ -104,13 +113,26 @@ def run(arguments: argparse.Namespace) -> None:
             part=arguments.part,
         )
     elif arguments.name == "prompts":
-        from pcgcd.experiments import tasks
-
-        tasks.main(arguments.out)
+        _write_prompts(arguments.out, arguments.of)
     elif arguments.name == "merge":
         _merge(arguments)
     else:
         _run(arguments)
+
+
+def _write_prompts(out: Path, names: tuple[str, ...]) -> None:
+    import random
+
+    from pcgcd.basics.choices import check_one_of
+    from pcgcd.experiments import function_calling, spider, tasks
+
+    makers = {module.NAME: module.training_prompts for module in (function_calling, spider)}
+    for name in names:
+        check_one_of("of", name, *makers)
+    folder = tasks.data_folder()
+    found = [source for name in names for source in makers[name](folder)]
+    random.Random("order").shuffle(found)
+    tasks.write_prompts(out, found if names else tasks.distillation_prompts(folder))
 
 
 def _run(given: argparse.Namespace) -> None:

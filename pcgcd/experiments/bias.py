@@ -54,6 +54,7 @@ ERRORS = (0.2, 0.1, 0.05)
 
 _COARSE = 32
 _FEWEST_RUNS = 64
+_PEERS_FROM = 4  # fewer particles are more runs, and a run of theirs takes long to begin
 
 
 class Run(NamedTuple):
@@ -138,7 +139,7 @@ def _jobs(
             (
                 f"genlm-control, {sampler}",
                 partial(_peer_runs, genlm_runs, python, sampler),
-                particles,
+                [k for k in particles if k >= _PEERS_FROM],
             )
             for sampler in ("AWRS", "product")
         ]

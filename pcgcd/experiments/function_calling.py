@@ -18,8 +18,9 @@ from pcgcd.experiments.harness.options import Options, part_of
 from pcgcd.experiments.harness.reports import Report, figure_against_k, summary_table
 from pcgcd.experiments.harness.rows import Plan, Row
 from pcgcd.experiments.harness.statistics import measure
-from pcgcd.experiments.held_out import held_out
+from pcgcd.experiments.held_out import held_out, trained_on
 from pcgcd.experiments.tasks import tool_prompts
+from pcgcd.learning import Source
 
 NAME = "function-calling"
 SUMMARY = "accuracy and satisfaction of function calls against the number of particles"
@@ -68,7 +69,14 @@ def examples_of(options: Options, limit: int, styles: Sequence[Style]) -> list[E
             break
         if all(_is_possible(example, style) for style in styles):
             found.append(example)
-    return [call_task(example, style) for style in styles for example in found]
+    return [call_task(example, style) for example in found for style in styles]
+
+
+def training_prompts(folder: Path) -> list[Source]:
+    """Questions of BFCL that no table is about, as this experiment asks them, in each style."""
+    found = trained_on(folder, tool_prompts, _bfcl(folder), _asked)
+    kept = [example for example in found if _is_one_call(example)]
+    return [Source(call_prompt(example, style)) for example in kept for style in STYLES]
 
 
 def _named(examples: Sequence[CallExample]) -> tuple[Sequence[CallExample], list[str]]:
@@ -80,21 +88,29 @@ def call_examples(folder: Path) -> list[CallExample]:
     if (folder / "xlam").is_dir():
         found = [e for path in sorted((folder / "xlam").glob("*.json*")) for e in read_xlam(path)]
     else:
-        paths = [folder / "bfcl" / f"{name}.jsonl" for name in _BFCL_FILES]
-        found = [e for path in paths if path.is_file() for e in read_bfcl(path)]
-        if not found:
-            raise InvalidParameterError(
-                f"function calls were expected in {folder.name}/bfcl ({', '.join(_BFCL_FILES)}) or "
-                f"{folder.name}/xlam, but there are none"
-            )
-        found = held_out(folder, tool_prompts, found, lambda e: e.question[-1]["content"])
-    return [
-        example
-        for example in found
-        if len(example.answers) == 1
-        and len(example.question) == 1
-        and len(json.dumps(example.tools)) <= _LONGEST_PROMPT
-    ]
+        found = held_out(folder, tool_prompts, _bfcl(folder), _asked)
+    return [example for example in found if _is_one_call(example)]
+
+
+def _bfcl(folder: Path) -> list[CallExample]:
+    paths = [folder / "bfcl" / f"{name}.jsonl" for name in _BFCL_FILES]
+    found = [example for path in paths if path.is_file() for example in read_bfcl(path)]
+    if not found:
+        raise InvalidParameterError(
+            f"function calls were expected in {folder.name}/bfcl ({', '.join(_BFCL_FILES)}) or "
+            f"{folder.name}/xlam, but there are none"
+        )
+    return found
+
+
+def _asked(example: CallExample) -> str:
+    return str(example.question[-1]["content"])
+
+
+def _is_one_call(example: CallExample) -> bool:
+    """Whether one message asks for one call, and the functions' description is not too long."""
+    short = len(json.dumps(example.tools)) <= _LONGEST_PROMPT
+    return len(example.answers) == 1 and len(example.question) == 1 and short
 
 
 def call_task(example: CallExample, style: Style) -> Example:

@@ -36,6 +36,14 @@ def held_out(
     return [example for example in examples if not seen.endswith(asked(example))]
 
 
+def trained_on(
+    folder: Path, kind: Prompts, examples: Sequence[T], asked: Callable[[T], str]
+) -> list[T]:
+    """The other examples: those that :func:`held_out` leaves out."""
+    seen = _training(folder, kind)
+    return [example for example in examples if seen.endswith(asked(example))]
+
+
 class _Endings:
     """The training prompts."""
 

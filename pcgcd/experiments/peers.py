@@ -13,8 +13,8 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,17 +82,6 @@ class Worker:
         self._in.close()
         self._out.close()
         self._process.wait()
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _read(self) -> dict[str, Any]:
         line = self._out.readline()
@@ -170,6 +159,12 @@ class MaskEngine:
         self._worker.close()
 
 
+@cache
+def _genlm(python: str) -> Worker:
+    """The process of genlm-control, started once: importing it takes longer than most runs."""
+    return Worker(python, "bias_genlm.py")
+
+
 def genlm_runs(python: str, sampler: str, world: World, k: int, seed: int, runs: int) -> list[Run]:
     """Runs of genlm-control's SMC in a world that can be enumerated, with the same model and k."""
     from pcgcd.experiments.bias import Run
@@ -192,15 +187,15 @@ def genlm_runs(python: str, sampler: str, world: World, k: int, seed: int, runs:
         "budget": world.budget + 1,
         "sampler": sampler,
         "particles": k,
+        "runs": runs,
         "seed": seed,
     }
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
-        with Worker(python, "bias_genlm.py", file.name) as worker:
-            answers = [worker.ask({}) for _ in range(runs)]
+        answers = _genlm(python).ask({"file": file.name})
     found = []
-    for answer in answers:
+    for answer in answers["runs"]:
         posterior: dict[tuple[int, ...], float] = {}
         for sequence, weight in answer["posterior"]:
             for ended, share in _endings(world, tuple(sequence)):

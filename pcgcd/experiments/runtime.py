@@ -74,8 +74,8 @@ def plan(options: Options) -> Plan:
         **{name: ("pgcd", guide) for name, guide in guides.items()},
     }
     jobs = []
-    for name, (method, guide) in lines.items():
-        for seed in range(settings["seeds"]):
+    for seed in range(settings["seeds"]):  # what is compared runs at the same time
+        for name, (method, guide) in lines.items():
             key = Key(f"batch of {len(examples)}", _SETTING, name, 1, seed)
             work = partial(_row, key, method, guide, examples, int(settings["budgets"][0]), options)
             jobs.append(Job((key,), work))

@@ -23,8 +23,9 @@ from pcgcd.experiments.harness.options import Options, part_of
 from pcgcd.experiments.harness.reports import Report, figure_against_k, summary_table
 from pcgcd.experiments.harness.rows import Plan, Row
 from pcgcd.experiments.harness.statistics import measure
-from pcgcd.experiments.held_out import held_out
+from pcgcd.experiments.held_out import trained_on
 from pcgcd.experiments.tasks import query_prompts
+from pcgcd.learning import Source
 
 NAME = "spider"
 SUMMARY = "execution accuracy of SQL queries against the number of particles"
@@ -62,15 +63,28 @@ def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
 
 def questions(options: Options) -> list[Question]:
     """Questions of the part asked for, whose reference query satisfies the constraint and runs."""
-    folder = options.folder / "spider"
-    path = next((folder / n for n in ("dev.json", "dev.jsonl") if (folder / n).is_file()), None)
-    found = read_spider(path or folder / "dev.json", folder / "database")
     # Databases are divided, not questions: one that any training prompt is about is left out.
-    new = held_out(options.folder, query_prompts, found, lambda question: f" {question.text}")
-    seen = {question.database for question in found} - {question.database for question in new}
-    found = [question for question in new if question.database not in seen]
+    found = _all_questions(options.folder)
+    seen = {question.database for question in _trained_on(options.folder, found)}
+    found = [question for question in found if question.database not in seen]
     kept = part_of(found, [question.name for question in found], options.part)
     return [question for question in kept if _is_possible(question)]
+
+
+def training_prompts(folder: Path) -> list[Source]:
+    """Questions about databases that no table is about, as this experiment asks them."""
+    kept = _trained_on(folder, _all_questions(folder))
+    return [Source(_prompt(q)) for q in kept if len(schema_text(q.database)) <= _LONGEST_SCHEMA]
+
+
+def _all_questions(folder: Path) -> list[Question]:
+    files = [folder / "spider" / name for name in ("dev.json", "dev.jsonl")]
+    path = next((file for file in files if file.is_file()), files[0])
+    return read_spider(path, folder / "spider" / "database")
+
+
+def _trained_on(folder: Path, found: Sequence[Question]) -> list[Question]:
+    return trained_on(folder, query_prompts, found, lambda question: f" {question.text}")
 
 
 def _is_possible(question: Question) -> bool:
@@ -95,17 +109,21 @@ def _wanted(database: Path, query: str) -> Answer | None:
 
 def task(question: Question) -> Example:
     """One question as a task."""
+    return Example(
+        question.name,
+        "",
+        _prompt(question),
+        partial(constraint_of, question.database),
+        partial(rate, question=question),
+    )
+
+
+def _prompt(question: Question) -> list[dict[str, str]]:
     system = (
         f"The tables of a database in SQLite:\n{schema_text(question.database)}\n"
         "Answer with one SQL query, and nothing else: no explanation, no Markdown."
     )
-    return Example(
-        question.name,
-        "",
-        [{"role": "system", "content": system}, {"role": "user", "content": question.text}],
-        partial(constraint_of, question.database),
-        partial(rate, question=question),
-    )
+    return [{"role": "system", "content": system}, {"role": "user", "content": question.text}]
 
 
 def rate(text: str, question: Question) -> dict[str, float]:

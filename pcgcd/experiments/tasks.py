@@ -145,9 +145,9 @@ def distillation_prompts(folder: Path) -> list[Source]:
     return mixed
 
 
-def main(out: Path) -> None:
-    """Write the prompts for ``pcgcd distill`` to ``prompts.jsonl``."""
-    lines = [source.to_json() for source in distillation_prompts(data_folder())]
+def write_prompts(out: Path, sources: Sequence[Source]) -> None:
+    """Write prompts for ``pcgcd distill`` to ``prompts.jsonl``."""
+    lines = [source.to_json() for source in sources]
     out.mkdir(parents=True, exist_ok=True)
     write_text(out / "prompts.jsonl", "".join(line + "\n" for line in lines))
     print(f"written: {out / 'prompts.jsonl'}, {len(lines)} prompts")

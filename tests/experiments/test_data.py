@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pcgcd.cli.main import main
 from pcgcd.errors import InvalidParameterError
 from pcgcd.experiments import commongen, function_calling, spider
 from pcgcd.experiments.calls import Style, gold_call, parse_call, rate_call
@@ -210,6 +211,46 @@ def test_training_prompts_are_left_out(tmp_path: Path) -> None:
     assert asked
     assert not found & asked
     assert held_out(tmp_path, tool_prompts, ["new?", *asked], str) == ["new?"]
+    own = [source.prompt for source in function_calling.training_prompts(tmp_path)]
+    assert {str(prompt[-1]["content"]) for prompt in own} == asked  # type: ignore[index]
+    assert len(own) == 2 * len(asked)
+
+
+def test_prompts_of_an_experiment_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Databases that a table asks about are in no prompt, those of the prompts in no table."""
+    data = sample_data(tmp_path)
+    pets = data / "spider" / "database" / "pets" / "pets.sqlite"
+    rows, tables = [], []
+    for name in "abcdef":
+        database = data / "spider" / "database" / name / f"{name}.sqlite"
+        database.parent.mkdir()
+        database.write_bytes(pets.read_bytes())
+        rows.append({"db_id": name, "question": f"Names in {name}?", "query": "SELECT 1"})
+        tables.append(
+            {
+                "db_id": name,
+                "table_names_original": ["pet"],
+                "column_names_original": [[0, "name"], [0, "age"]],
+            }
+        )
+    write_lines(data / "spider" / "dev.jsonl", rows)
+    (data / "spider" / "tables.json").write_text(json.dumps(tables))
+    monkeypatch.setenv("PCGCD_DATA", str(data))
+    out = tmp_path / "out"
+    assert main(["experiment", "prompts", "--of", "spider", "--out", str(out)]) == 0
+    lines = (out / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
+    written = [json.loads(line)["messages"] for line in lines]
+    asked = {question.text for question in spider.questions(tiny_options(data))}
+    asked |= {
+        question.text for question in spider.questions(tiny_options(data, part="development"))
+    }
+    trained = {messages[-1]["content"] for messages in written}
+    assert sorted(asked | trained) == [f"Names in {name}?" for name in "abcdef"]
+    assert not asked & trained
+    assert all("CREATE TABLE pet" in messages[0]["content"] for messages in written)
+    assert main(["experiment", "prompts", "--of", "bias", "--out", str(out)]) == 2
 
 
 # -- CommonGen ------------------------------------------------------------------------------------

@@ -15,18 +15,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pcgcd import Vocabulary
 from pcgcd.cli.experiment import _EXPERIMENTS, command_of
 from pcgcd.cli.main import _parser, main
 from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError
 from pcgcd.experiments import bias, budget, runtime
 from pcgcd.experiments.catalogue import EXPERIMENTS, experiment
 from pcgcd.experiments.harness import runner
+from pcgcd.experiments.harness.agreement import agreement
+from pcgcd.experiments.harness.facts import MEASURED, described_hmm
 from pcgcd.experiments.harness.journal import Journal, read_journal
 from pcgcd.experiments.harness.methods import METHODS
 from pcgcd.experiments.harness.options import Options, part_of, tokens_of
+from pcgcd.experiments.harness.reports import models_text
 from pcgcd.experiments.harness.rows import Job, Key, Plan, Row
 from pcgcd.experiments.harness.statistics import bootstrap, estimate, measure, variance_over_seeds
 from pcgcd.experiments.peers import MaskEngine
+from pcgcd.hmm.default import DEFAULT_FOLDER
+from pcgcd.lm import TableLM
 from tests.experiments.sampled import sample_data, tiny_options, tiny_vocabulary
 
 FAST: dict[str, dict[str, Any]] = {
@@ -182,6 +188,43 @@ def test_other_options_are_refused(whole: Path, data: Path, tmp_path: Path) -> N
         Journal(folder / "journal.jsonl", {"experiment": "bias", "planned": planned})
     with pytest.raises(CheckpointError, match="does not belong"):
         runner.merge(experiment("bias"), shards, tmp_path)
+
+
+def test_what_each_machine_measures_does_not_divide_journals(tmp_path: Path) -> None:
+    shards = [tmp_path / "x", tmp_path / "y"]
+    for place, folder in enumerate(shards):
+        facts = {"model": {"name": "m", MEASURED: {"largest": 0.1 * place}}, "pooled": 1}
+        head = {"experiment": "bias", "planned": 1, "command": "c", "facts": facts}
+        Journal(folder / "journal.jsonl", head)
+        Journal(folder / "journal.jsonl", {**head, "facts": {"model": {"name": "m"}, "pooled": 1}})
+        with pytest.raises(CheckpointError, match="other options"):
+            Journal(folder / "journal.jsonl", {**head, "facts": {"model": {}, "pooled": 1}})
+    with pytest.raises(CheckpointError, match="0 of 1 rows are there"):
+        runner.merge(experiment("bias"), shards, tmp_path)
+
+
+def test_the_agreement_of_two_models_is_that_of_their_rows() -> None:
+    class Fixed(TableLM):
+        def encode(self, prompt: Any, *, tools: Any = ()) -> tuple[int, ...]:
+            return ()
+
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", None], eos_ids=3)
+    one, other = [0.5, 0.25, 0.25 - 1e-9, 1e-9], [0.4, 0.3, 0.2, 0.1]
+    first, second = (Fixed(vocabulary, {}, default=row) for row in (one, other))
+    found = agreement(first, second, ["x", "y"], steps=3)
+    logs = [math.log(p / q) for p, q in zip(one, other, strict=True)]
+    assert found.largest == pytest.approx(max(map(abs, logs[:3])))
+    assert found.kl == pytest.approx(math.fsum(p * log for p, log in zip(one, logs, strict=True)))
+    assert found.rows == 6
+    assert agreement(first, first, ["x"], steps=1) == (0.0, 0.0, 1)
+
+
+def test_hmms_are_described_with_their_bits() -> None:
+    facts = described_hmm(DEFAULT_FOLDER)
+    assert facts["bits a token"]["language model"] < facts["bits a token"]["hmm"]
+    assert len(facts["sha256"]) == 64
+    shown = models_text({"hmms": {"default": {"hidden": 256, **facts}}})
+    assert "held-out bits a token: hmm" in shown[0]
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:

@@ -6,16 +6,23 @@ Nothing here names a path or a host.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pcgcd import __version__
+from pcgcd.hmm.files.checkpoints import read_info
 
 _PACKAGES = ("torch", "numpy", "transformers", "llama_cpp_python", "sacrebleu")
 _PIECE = 1 << 20
+_BITS = ("hmm", "hmm, given the prompt", "bigram", "language model")
+
+MEASURED = "difference from transformers in float32"
+"""What each machine measures for itself, and so does not decide which journals belong together."""
 
 
 def versions() -> dict[str, str]:
@@ -56,4 +63,24 @@ def described(path: Path) -> dict[str, str]:
     found = {"name": path.name}
     if files:
         found["sha256"] = digest.hexdigest()
+    return found
+
+
+def described_hmm(path: Path) -> dict[str, Any]:
+    """The same of an HMM's folder, and how well it predicts what its language model writes."""
+    facts = read_info(path).facts if (path / "config.json").is_file() else {}
+    bits = {
+        name: round(value, 3)
+        for name, value in facts.get("bits_per_token", {}).items()
+        if name in _BITS
+    }
+    drawn = facts.get("samples", {}).get("samples")
+    found: dict[str, Any] = described(path)
+    return found | ({"samples": drawn} if drawn else {}) | ({"bits a token": bits} if bits else {})
+
+
+def lasting(head: Mapping[str, Any]) -> dict[str, Any]:
+    """The head of a journal as it is read, without what is measured on each machine anew."""
+    found: dict[str, Any] = json.loads(json.dumps(head))
+    found.get("facts", {}).get("model", {}).pop(MEASURED, None)
     return found

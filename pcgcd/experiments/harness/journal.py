@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pcgcd.errors import CheckpointError
+from pcgcd.experiments.harness.facts import lasting
 from pcgcd.experiments.harness.rows import Key, Row
 
 _NAME = re.compile(r"journal(-\d+-of-\d+)?\.jsonl")
@@ -38,9 +39,10 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file() and _drop_torn_line(path):
             found, self.rows = read_journal(path)
-            if found != json.loads(json.dumps(self.head)):
+            known, wanted = lasting(found), lasting(self.head)
+            if known != wanted:
                 raise CheckpointError(
-                    f"{path} was begun with other options: {_difference(found, self.head)}; give "
+                    f"{path} was begun with other options: {_difference(known, wanted)}; give "
                     "the same ones to go on, or another folder (--out)"
                 )
         else:

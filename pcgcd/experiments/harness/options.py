@@ -13,11 +13,13 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.errors import InvalidParameterError
-from pcgcd.experiments.harness.facts import described
+from pcgcd.experiments.harness.agreement import agreement
+from pcgcd.experiments.harness.facts import MEASURED, described, described_hmm
 from pcgcd.experiments.harness.methods import METHODS, methods_of
 from pcgcd.experiments.tasks import data_folder
 from pcgcd.hmm import HiddenMarkovModel, default_hmm, load_hmm
-from pcgcd.lm import LanguageModel
+from pcgcd.hmm.default import DEFAULT_FOLDER
+from pcgcd.lm import LanguageModel, LlamaCpp
 
 Part: TypeAlias = Literal["test", "development"]
 PARTS: tuple[Part, ...] = ("test", "development")
@@ -153,14 +155,26 @@ class Options:
         elif self.model is not None:
             path = Path(self.model)
             facts["model"] |= described(path) if path.exists() else {"name": self.model}
+        elif isinstance(lm, LlamaCpp):
+            facts["model"] |= {"dtype": lm.dtype, MEASURED: self._agreement(lm)}
         if guided:
             paths = {Path(name).name: Path(name) for name in self.hmm}
+            if not self.hmm and self.hmms is None:
+                paths = {"default": DEFAULT_FOLDER}
             facts["hmms"] = {
                 name: {"hidden": hmm.num_hidden, "copies": hmm.copying is not None}
-                | (described(paths[name]) if name in paths and paths[name].exists() else {})
+                | (described_hmm(paths[name]) if name in paths and paths[name].exists() else {})
                 for name, hmm in self.guides.items()
             }
         return facts
+
+    @staticmethod
+    def _agreement(lm: LanguageModel) -> dict[str, float]:
+        """How far llama.cpp is from transformers in float32 here."""
+        from pcgcd.lm import default_model
+
+        found = agreement(default_model(), lm)
+        return {name: float(f"{value:.3g}") for name, value in found._asdict().items()}
 
 
 def needs_guide(names: Sequence[str]) -> bool:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pcgcd.basics.files import write_text
+from pcgcd.experiments.harness.facts import MEASURED
 from pcgcd.experiments.harness.methods import METHODS
 from pcgcd.experiments.harness.rows import Row
 from pcgcd.experiments.harness.statistics import (
@@ -68,10 +69,32 @@ def markdown(report: Report, results: Mapping[str, Any], folder: str = "") -> st
     lines[0] += (
         f". {results['machine']['processor']}, {results['machine']['cores']} cores; {named}."
     )
+    lines += models_text(results["facts"])
     for part in report.parts:
         lines.append(markdown_table(part) if isinstance(part, Table) else part)
     lines += [f"![{name}]({folder}{name}.png)" for name in report.figures]
     return "\n\n".join(lines) + "\n"
+
+
+def models_text(facts: Mapping[str, Any]) -> list[str]:
+    """What is known of the models: how far the engine is from transformers, and the HMMs' bits."""
+    known = []
+    model = facts.get("model", {})
+    if measured := model.get(MEASURED):
+        known.append(
+            f"llama.cpp computed the default model in {model['dtype']}: its log-probabilities "
+            f"differ from those of transformers in float32 by at most {measured['largest']:.2g} "
+            f"(tokens with at least one chance in a million, {measured['rows']:g} distributions), "
+            f"its distributions by {measured['kl']:.1g} nats on average (Kullback-Leibler)."
+        )
+    for name, hmm in facts.get("hmms", {}).items():
+        if bits := hmm.get("bits a token"):
+            figures = ", ".join(f"{model} {value:.2f}" for model, value in bits.items())
+            known.append(
+                f"HMM `{name}`: H = {hmm['hidden']:,}, {hmm.get('samples', 0):,} samples; held-out "
+                f"bits a token: {figures}."
+            )
+    return known
 
 
 def markdown_table(table: Table) -> str:
@@ -137,7 +160,7 @@ def summary_table(
     groups = grouped(rows)
     for setting in dict.fromkeys(group[0] for group in groups):
         own = {group[1:]: found for group, found in groups.items() if group[0] == setting}
-        common = _with_evidence(own.values())
+        common = with_evidence(own.values())
         names = in_order([name for name, _ in own])
         for name, k in sorted(own, key=lambda pair: (names.index(pair[0]), pair[1])):
             found = own[name, k]
@@ -167,7 +190,7 @@ def _share(found: Estimate | None) -> str:
     return "–" if found is None else f"{100 * found.mean:.1f}"
 
 
-def _with_evidence(groups: Iterable[Sequence[Row]]) -> set[str]:
+def with_evidence(groups: Iterable[Sequence[Row]]) -> set[str]:
     """The examples on which all rows of all methods that estimate the evidence found some."""
     estimating = [rows for rows in groups if any(row.log_evidence is not None for row in rows)]
     examples = [{row.key.example for row in rows} for rows in estimating]

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from pcgcd.basics.files import write_text
 from pcgcd.errors import CheckpointError, InvalidParameterError
-from pcgcd.experiments.harness.facts import machine, versions
+from pcgcd.experiments.harness.facts import lasting, machine, versions
 from pcgcd.experiments.harness.journal import Journal, journals_in, read_journal
 from pcgcd.experiments.harness.options import Options
 from pcgcd.experiments.harness.reports import Report, write_report
@@ -149,7 +149,7 @@ def merge(
     heads, found = zip(*map(read_journal, paths), strict=True)
     head = heads[0]
     for path, other in zip(paths, heads, strict=True):
-        if other != head or head["experiment"] != experiment.NAME:
+        if lasting(other) != lasting(head) or head["experiment"] != experiment.NAME:
             raise CheckpointError(
                 f"{path} does not belong to {paths[0]}: it was made by another experiment, or with "
                 "other options"
