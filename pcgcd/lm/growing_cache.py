@@ -20,12 +20,13 @@ def with_room(past: Any) -> Any:
     plain = package("transformers.cache_utils", "TransformersLM").DynamicLayer
     for layer in getattr(past, "layers", ()):
         if type(layer) is plain:
-            layer.__class__ = _growing_layer()
+            layer.__class__ = growing_layer()
     return past
 
 
 @cache
-def _growing_layer() -> type:
+def growing_layer() -> type:
+    """The class of layers with room, which is known only once transformers is imported."""
     plain: Any = package("transformers.cache_utils", "TransformersLM").DynamicLayer
 
     class GrowingLayer(plain):  # type: ignore[misc]  # the class is known only at run time

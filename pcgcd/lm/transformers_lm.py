@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -29,6 +29,14 @@ from pcgcd.lm.base import (
 from pcgcd.lm.chats import Messages, Tools, chat_ids, text_ids
 from pcgcd.lm.growing_cache import with_room
 from pcgcd.lm.packed_linear import PackedLinears
+from pcgcd.lm.shared_prefix import (
+    attention_to_prefixes,
+    can_share,
+    is_shared,
+    share,
+    unshare,
+    was_ignored,
+)
 
 _ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
 _PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
@@ -85,6 +93,7 @@ class TransformersLM(LanguageModel):
         found = package("transformers", "TransformersLM").__version__
         _check_layers(getattr(text_config, "layer_types", None) or (), found)
         self._max_length: int | None = getattr(text_config, "max_position_embeddings", None)
+        self._shares = True  # whether this model's attention has looked at shared prefixes so far
 
     @classmethod
     def from_pretrained(
@@ -181,9 +190,15 @@ class TransformersLM(LanguageModel):
             inputs["attention_mask"] = (place >= 0).long()
             if "position_ids" in self._accepts:
                 inputs["position_ids"] = place[:, past:].clamp(min=0)
-        with torch.inference_mode(), self._packed:
+        shared = is_shared(cache)
+        looking = attention_to_prefixes(self.model) if shared else nullcontext()
+        with torch.inference_mode(), self._packed, looking:
             output = self.model(**inputs)
             values = torch.log_softmax(output.logits[:, -1].float(), dim=-1)
+        if shared and was_ignored(cache):
+            self._shares = False
+            unshare(cache, ids.shape[1])
+            return self.forward(ids, padding=padding, cache=cache, past=past)
         if values.shape[-1] != self._width:
             raise VocabularyMismatchError(
                 f"the model's logits are {values.shape[-1]} wide, but the vocabulary says "
@@ -233,13 +248,22 @@ class _CachedSession(SharedSession):
     def _extend(self, parents: list[int], tokens: list[tuple[int, ...]]) -> Tensor:
         padding = [self._padding[parent] for parent in parents]
         check_length(self._length + len(tokens[0]) - min(padding), self._lm._max_length)
-        if parents != list(range(len(self._padding))):
+        if len(self._padding) < len(parents) and self._can_share:
+            share(self._cache, len(parents))
+            self._padding = padding
+        elif parents != list(range(len(self._padding))):
             self._cache.reorder_cache(torch.tensor(parents, device=self._lm.device))
             self._padding = padding
         if not any(_is_recurrent(layer) for layer in self._cache.layers):
             return self._feed(tokens)
         # A running state takes one token at a time.
         return [self._feed([(token,) for token in column]) for column in zip(*tokens)][-1]
+
+    @property
+    def _can_share(self) -> bool:
+        """Whether all rows begin with what the cache holds, and it can be kept once."""
+        alone = len(self._padding) == 1 and not is_shared(self._cache)
+        return alone and self._lm._shares and can_share(self._lm.model, self._cache)
 
     def _feed(self, tokens: Sequence[tuple[int, ...]]) -> Tensor:
         padding = torch.tensor(self._padding) if any(self._padding) else None

@@ -54,8 +54,7 @@ class VLLM(LanguageModel):
         vllm = package("vllm", "VLLM", "use TransformersLM")
         if isinstance(model, str | PathLike):
             options = {"enable_prefix_caching": True, "max_logprobs": -1} | options
-            with _llvmlite_can_be_looked_at():
-                model = vllm.LLM(model=str(model), **options)
+            model = load_llm(str(model), **options)
         elif options:
             raise InvalidParameterError(
                 f"options are for loading a model, but one that is loaded was given with {options}"
@@ -127,6 +126,13 @@ class VLLM(LanguageModel):
         config = self.llm.llm_engine.model_config
         dtype = str(config.dtype).removeprefix("torch.")
         return f"VLLM({config.model!r}, {dtype}, {self.vocabulary!r})"
+
+
+def load_llm(model: str, **options: Any) -> Any:
+    """A ``vllm.LLM``, also where modules are loaded that vLLM stumbles over."""
+    vllm = package("vllm", "VLLM")
+    with _llvmlite_can_be_looked_at():
+        return vllm.LLM(model=model, **options)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def test_answers_are_padded_and_asked_for_at_temperature_one(
     engine = VLLMEngine(lm, "some/model", dtype="float16")
     options: dict[str, Any] = {"samples": 40, "length": 3, "shard_size": 20, "engine": engine}
     samples = sample(lm, [(0,), (1,)], folder=tmp_path / "a", **options)
-    assert stand_in[0] == ("some/model", {"skip_tokenizer_init": True, "dtype": "float16"})
+    assert stand_in[0] == ("some/model", {"dtype": "float16"})
     for row, text in enumerate(samples.tokens.tolist()):
         token = row % 2
         assert text in ([4] * 3, [token, 4, 4], [token, token, 4], [token] * 3)

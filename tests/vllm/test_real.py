@@ -1,45 +1,21 @@
-"""Real vLLM on a CPU: the language model and the logits processor; run by ``make test-vllm``."""
+"""Real vLLM on a CPU as a language model for SMC; run by ``make test-vllm``."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-vllm = pytest.importorskip("vllm")
+pytest.importorskip("vllm")
 
-import pcgcd  # noqa: E402
-from pcgcd.constraints import regex  # noqa: E402
-from pcgcd.lm import VLLM, TransformersLM, default, default_model  # noqa: E402
-from pcgcd.testing import LanguageModelLaws  # noqa: E402
-from tests.vllm.processor import Processor  # noqa: E402
+import pcgcd
+from pcgcd.constraints import regex
+from pcgcd.lm import VLLM, TransformersLM
+from pcgcd.testing import LanguageModelLaws
+from tests.vllm.conftest import counter
 
 MESSAGES = [{"role": "user", "content": "Tell me a story."}]
-
-
-@pytest.fixture(scope="session")
-def reference() -> TransformersLM:
-    if default.packaged_file() is None:
-        pytest.skip(f"{default.PACKAGE} is not installed")
-    return default_model()
-
-
-@pytest.fixture(scope="session")
-def lm(reference: TransformersLM) -> VLLM:
-    folder = str(Path(reference.model.config._name_or_path))
-    Processor.tokenizer = folder  # vLLM is in this process, and imports the same class
-    return VLLM(
-        folder,
-        dtype="float32",
-        enforce_eager=True,
-        max_model_len=512,
-        max_num_seqs=16,
-        distributed_executor_backend="uni",
-        logits_processors=["tests.vllm.processor:Processor"],
-    )
 
 
 class TestLaws(LanguageModelLaws):
@@ -71,8 +47,8 @@ def test_rows_are_those_of_transformers(lm: VLLM, reference: TransformersLM) -> 
 def test_smc_has_the_same_texts_weights_and_evidence(
     lm: VLLM, reference: TransformersLM, seed: int
 ) -> None:
-    options: dict[str, Any] = {"prompt": MESSAGES, "budget": 10, "particles": 4, "seed": seed}
-    constraint = regex(r"[a-z]{3,8} (dog|cat)\.")
+    options: dict[str, Any] = {"prompt": MESSAGES, "budget": 8, "particles": 4, "seed": seed}
+    constraint = regex(r"[a-z]{3,6} (dog|cat)\.")
     found = pcgcd.generate(lm, constraint, **options)
     expected = pcgcd.generate(reference, constraint, **options)
     assert found.texts == expected.texts
@@ -80,26 +56,15 @@ def test_smc_has_the_same_texts_weights_and_evidence(
     assert list(found.weights) == pytest.approx(list(expected.weights), abs=1e-3)
 
 
-def test_several_constraints_share_a_batch(lm: VLLM) -> None:
-    wanted = ["[0-9]{4}-[0-9]{2}", "(yes|no)", "[a-z]{2,5}\\.", None]
-    asked = [
-        vllm.SamplingParams(
-            max_tokens=8,
-            temperature=1.0,
-            seed=row,
-            extra_args=None if pattern is None else {"pcgcd_regex": pattern},
-        )
-        for row, pattern in enumerate(wanted * 3)
-    ]
-    prompts = [{"prompt_token_ids": list(lm.encode("When? "))}] * len(asked)
-    for _ in range(2):  # no state of the first batch is left for the second
-        answers = lm.llm.generate(prompts, asked, use_tqdm=False)
-        for answer, pattern in zip(answers, wanted * 3, strict=True):
-            if pattern is not None:
-                assert re.fullmatch(pattern, answer.outputs[0].text)
-
-
-def test_a_request_that_cannot_be_fulfilled_is_refused(lm: VLLM) -> None:
-    asked = vllm.SamplingParams(max_tokens=2, extra_args={"pcgcd_regex": "[a-z]{300}"})
-    with pytest.raises(Exception, match="tokens"):
-        lm.llm.generate([{"prompt_token_ids": [1, 2]}], asked, use_tqdm=False)
+def test_forks_are_read_from_the_prefix_cache(lm: VLLM) -> None:
+    prompt = tuple(range(500, 565))  # two blocks of 32 tokens and one token
+    session = lm.start([prompt] * 2)
+    session.log_probs()
+    session.advance([11, 12])
+    session.log_probs()
+    session.reindex([0, 0, 0, 0])
+    session.advance([21, 22, 23, 24])
+    hits, asked = counter(lm, "prefix_cache_hits"), counter(lm, "prefix_cache_queries")
+    session.log_probs()
+    assert counter(lm, "prefix_cache_queries") - asked == 4 * 67
+    assert counter(lm, "prefix_cache_hits") - hits == 4 * 64

@@ -12,6 +12,7 @@ from torch import Tensor
 from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError
 from pcgcd.learning.distillation.answers import padded_answer, row_seed
+from pcgcd.lm.vllm_lm import load_llm
 
 if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
@@ -55,7 +56,7 @@ class VLLMEngine:
         self._parameters = vllm.SamplingParams
         self._eos_ids = lm.vocabulary.eos_ids
         self._width = lm.vocabulary.logits_size
-        self.llm = vllm.LLM(model=model, skip_tokenizer_init=True, **options)
+        self.llm = load_llm(model, **options)
 
     def answer(
         self, prompts: Sequence[tuple[int, ...]], length: int, uniform: Tensor, seed: int
