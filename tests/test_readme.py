@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +32,61 @@ def test_an_output_that_differs_from_the_one_shown_fails() -> None:
     run_block(block, "right", {})
     with pytest.raises(pytest.fail.Exception, match="but prints"):
         run_block(block._replace(output="2 ...\n"), "wrong", {})
+
+
+def _results(name: str) -> Any:
+    return json.loads((README.parent / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+
+
+def _measured() -> Iterator[str]:
+    """What the table of the README must say, computed from the committed results."""
+    guidance, portfolio = _results("guidance")["summary"], _results("guidance_portfolio")["summary"]
+    for task, words in (("function calls", "function calls"), ("words", "sentences")):
+        rows = [row for row in guidance if row["task"] == task]
+        drawn = sum(row["prompts"] * row["particles"] for row in rows)
+        yield f"{sum(row['satisfied'] for row in rows):,} of {drawn:,} {words}"
+
+    def gains(rows: Any, method: str) -> list[str]:
+        by_task = {row["task"]: row for row in rows if row["method"] == method}
+        found = (by_task[task] for task in ("function calls", "words"))
+        return [f"{row['gain']:.1f} ± {row['standard_error']:.1f}" for row in found]
+
+    calls, words = gains(guidance, "P-GCD, w = 0.7")
+    yield f"by {calls} on function calls and by {words} on sentences"
+    yield f'`"twisted"`: {" and ".join(gains(guidance, "twisted, w = 0.5"))}'
+    yield " and ".join(gains(portfolio, "P-GCD and GCD"))
+
+    bench = _results("json_schema_full")["sets"]["bench"]
+    own, xgrammar, llguidance = (
+        (bench[name]["wholly_right"], bench[name]["unsound"])
+        for name in ("pcgcd", "xgrammar", "llguidance")
+    )
+    assert own[1] == 0, "then the README must not say that none lets an invalid text pass"
+    yield f"Of {bench['pcgcd']['with_instances']} real JSON schemas, {own[0]} are handled fully"
+    yield "XGrammar: {} and {}; llguidance: {} and {}".format(*xgrammar, *llguidance)
+
+    run = next(run for run in _results("engines")["runs"] if run["whitespace"] == "free")
+    for key, sentence in (
+        ("first_walk_us", "A mask takes {:.1f} µs (XGrammar: {:.1f}, llguidance: {:.0f};"),
+        ("compile_cpu_ms", "takes {:.1f} ms of CPU time (XGrammar: {:.1f}, llguidance: {:.2f})"),
+    ):
+        engines = ("pcgcd", "xgrammar", "llguidance")
+        # To two digits, as they are printed.
+        medians = [float(f"{run['engines'][name][key]['p50']:.2g}") for name in engines]
+        yield sentence.format(*medians)
+    decoding = _results("decoding")
+    ratios = [
+        max(
+            round(decoding["model"][task]["ratios"][method]["equal_rows"], 2)
+            for task in ("function_call", "keywords")
+        )
+        for method in ("gcd", "pgcd")
+    ]
+    gcd, pgcd = ratios
+    yield f"with {decoding['particles']} particles takes {gcd} times as long as without"
+    yield f"and {pgcd} times with P-GCD"
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_results() -> None:
+    missing = [sentence for sentence in _measured() if sentence not in TEXT]
+    assert not missing, f"docs/results say otherwise than the README: {missing}"

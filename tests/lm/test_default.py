@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from importlib import metadata
 from pathlib import Path
@@ -307,8 +308,17 @@ def test_a_missing_package_is_named() -> None:
 def test_the_cache_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PCGCD_CACHE", str(tmp_path))
     assert default.cache_folder() == tmp_path
-    monkeypatch.delenv("PCGCD_CACHE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for caches")
+def test_the_cache_folder_is_that_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PCGCD_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert default.cache_folder() == Path.home() / ".cache" / "pcgcd"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default.cache_folder() == tmp_path / "pcgcd"
 
 
 @pytest.mark.slow
