@@ -91,15 +91,15 @@ def _hide_private(module: griffe.Module, exported: set[str]) -> None:
             member.members["__post_init__"].public = False
 
 
-def _hide_private_parameters(scope: griffe.Object) -> None:
-    """Leave private parameters out of signatures, such as the private fields of a dataclass."""
-    for member in scope.members.values():
+def _remove_private_fields(scope: griffe.Object) -> None:
+    """Remove private attributes, which griffe would show in the signatures of dataclasses."""
+    for name, member in list(scope.members.items()):
         if member.is_alias:
             continue
-        if member.is_function:
-            kept = [p for p in member.parameters if p.name == "_" or not p.name.startswith("_")]
-            member.parameters = griffe.Parameters(*kept)
-        _hide_private_parameters(member)
+        if scope.is_class and member.is_attribute and name.startswith("_"):
+            scope.del_member(name)
+        else:
+            _remove_private_fields(member)
 
 
 class Docstrings(griffe.Extension):
@@ -112,4 +112,4 @@ class Docstrings(griffe.Extension):
         exported = {path for module in modules for path in _exports(module)}
         for module in modules:
             _hide_private(module, exported)
-        _hide_private_parameters(pkg)
+        _remove_private_fields(pkg)

@@ -67,12 +67,16 @@ def _text(token: int, vocabulary: Vocabulary) -> str | None:
     return (vocabulary.token_bytes[token] or b"").decode("utf-8", "backslashreplace")
 
 
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'s' * (count != 1)}"
+
+
 def _print_table(facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(f"{facts['allowed']} tokens may follow {facts['prefix']!r}"))
+    table = Table(title=Text(f"{_tokens(facts['allowed'])} may follow {facts['prefix']!r}"))
     table.add_column("id", justify="right")
     table.add_column("token")
     for row in facts["tokens"]:
@@ -83,5 +87,5 @@ def _print_table(facts: dict[str, Any]) -> None:
     if len(facts["tokens"]) < facts["allowed"]:
         console.print(f"and {facts['allowed'] - len(facts['tokens'])} more")
     complete, shortest = "is" if facts["complete"] else "is not", facts["shortest_completion"]
-    line = f"the text {complete} complete; the shortest way to its end has {shortest} tokens"
+    line = f"the text {complete} complete; the shortest completion has {_tokens(shortest)}"
     console.print(line, soft_wrap=True)

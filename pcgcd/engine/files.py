@@ -15,7 +15,7 @@ from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.cache import ARRAYS, consistent
 from pcgcd.automata.labels import Labels
 from pcgcd.basics.files import whole_folder, write_text
-from pcgcd.circuits import ChainMixture, CircuitLike, circuit_product, mixture
+from pcgcd.circuits import ChainMixture, Circuit, CircuitLike, circuit_product, mixture
 from pcgcd.errors import CheckpointError, InvalidParameterError
 from pcgcd.hmm import HiddenMarkovModel, load_hmm
 from pcgcd.hmm.files.tensor_files import read_tensors, write_tensors
@@ -27,8 +27,8 @@ _TREE = "circuit.json"
 def save_circuit(circuit: CircuitLike, folder: str | os.PathLike[str]) -> Path:
     """Write a circuit to a new folder, which appears complete or not at all.
 
-    What can be written is what is made of automata (with weights too) and HMMs by ``*`` and ``+``;
-    equal parts are written once. Nothing is pickled.
+    What can be written is what is made of automata (with weights too) and HMMs by ``*`` and ``+``,
+    for every length or unrolled to one; equal parts are written once. Nothing is pickled.
 
     Args:
         circuit: Such as ``hmm * fa``, or an automaton alone.
@@ -88,16 +88,19 @@ def _described(circuit: CircuitLike, parts: dict[int, tuple[str, Any]]) -> dict[
     if isinstance(circuit, ChainMixture):
         mixed = [_described(operand, parts) for operand in circuit.operands]
         return {"mixture": mixed, "weights": list(circuit.weights)}
-    if len(circuit.factors) > 1:
+    if isinstance(circuit, Circuit) and circuit.family is not None:
+        return {"unrolled": [_described(circuit.family, parts)], "length": circuit.num_variables}
+    if len(circuit.factors) > 1 and not isinstance(circuit, Circuit):
         return {"product": [_described(factor, parts) for factor in circuit.factors]}
     raise InvalidParameterError(
-        "a circuit can be saved if it is made of automata and HMMs by * and +, but this has a "
-        f"{type(circuit).__name__}; save its parts yourself"
+        "a circuit can be saved if it is made of automata and HMMs by * and +, and then perhaps "
+        f"unrolled, but this has a {type(circuit).__name__} of another origin; save its parts, and "
+        "put them together when they are read"
     )
 
 
 def _read(tree: dict[str, Any], place: Path, known: dict[str, Any]) -> Any:
-    [kind, *_] = [key for key in tree if key != "weights"]
+    kind = next(iter(tree))
     if kind in ("automaton", "hmm"):
         name = Path(tree[kind]).name  # never outside the folder
         if name not in known:
@@ -105,6 +108,8 @@ def _read(tree: dict[str, Any], place: Path, known: dict[str, Any]) -> Any:
             known[name] = _read_automaton(path) if kind == "automaton" else load_hmm(path)
         return known[name]
     inner = [_read(part, place, known) for part in tree[kind]]
+    if kind == "unrolled":
+        return inner[0].unroll(tree["length"])
     return mixture(inner, tree["weights"]) if kind == "mixture" else reduce(circuit_product, inner)
 
 

@@ -74,6 +74,7 @@ def test_the_reference_has_no_roles_and_no_private_names(pages: dict[str, Report
             shown = re.findall(r"^(?:class|func|meth|attr) +(_\w+)", report.text, re.MULTILINE)
             private = [name for name in shown if not name.endswith("__")]
             assert not set(private) - {"_ConstrainedLogitsProcessor"}, report.page
+            assert not re.findall(r"^ +_\w+: ", report.text, re.MULTILINE), report.page
 
 
 @pytest.mark.slow
@@ -101,7 +102,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> griffe.Module:
     (folder / "part.py").write_text(
         '''"""A file with a function of its own name."""
 import json
+from dataclasses import dataclass
 
+@dataclass
 class Shown:
     """See :meth:`run`, :func:`~small.part.part`, :func:`json.loads` and :class:`Nowhere`.
 
@@ -110,6 +113,9 @@ class Shown:
 
     The rest.
     """
+
+    size: int
+    _device: str = "cpu"
 
     def __post_init__(self):
         """Check."""
@@ -159,3 +165,7 @@ def test_only_what_is_exported_is_public(package: griffe.Module) -> None:
     assert not package["part.helper"].is_public
     assert not package["part.Shown.__post_init__"].is_public
     assert package["part.Shown.run"].is_public
+
+
+def test_signatures_have_no_private_parameters(package: griffe.Module) -> None:
+    assert [parameter.name for parameter in package["part.Shown"].parameters] == ["self", "size"]

@@ -34,6 +34,8 @@ CIRCUITS: dict[str, CircuitLike] = {
     "product of several": hmm(0) * automaton() * automaton([0.5, 2.0, 1.5]),
     "mixture": mixture([hmm(0), hmm(1)], [0.3, 0.7]),
     "mixture times automaton": mixture([hmm(0), hmm(1)], [0.3, 0.7]) * automaton(),
+    "hmm of one length": hmm(0).unroll(4),
+    "product of one length": (hmm(0) * automaton()).unroll(4),
 }
 
 
@@ -46,6 +48,7 @@ def test_every_value_is_the_same(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(found.log_value(words), circuit.log_value(words), rtol=0, atol=1e-14)
     assert not list(tmp_path.rglob("*.pkl"))
     assert (tmp_path / "circuit" / "circuit.json").exists()
+    assert type(found) is type(circuit)
 
 
 def test_a_part_that_occurs_twice_is_written_once(tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_monarch_models_keep_their_kind(tmp_path: Path) -> None:
 
 def test_what_cannot_be_saved_or_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameterError, match="made of automata and HMMs"):
-        save_circuit(hmm(0).unroll(3), tmp_path / "unrolled")
+        save_circuit(hmm(0).unroll(3) * automaton(), tmp_path / "unrolled")
     assert not (tmp_path / "unrolled").exists()
     folder = save_circuit(automaton(), tmp_path / "c")
     with pytest.raises(CheckpointError, match="does not exist"):
