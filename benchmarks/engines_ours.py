@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 import pcgcd
-from pcgcd.automata.masks.lazy import TokenMasks
 from pcgcd.automata.masks.table import MaskTable
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.constraints.json_schema import json_schema
@@ -20,7 +19,7 @@ class Full:
         self, tokens: list[bytes | None], eos: int, whitespace: str, definition: str
     ) -> None:
         self.vocabulary = Vocabulary.from_bytes(tokens, eos)
-        _ = self.vocabulary.trie
+        _ = self.vocabulary.trie, self.vocabulary.fingerprint
         self.whitespace: Any = whitespace
         self.words = np.zeros((len(tokens) + 31) // 32, dtype=np.uint32)
         self.version = pcgcd.__version__
@@ -88,7 +87,7 @@ class Lazy(Full):
     """Masks from the automaton over bytes; states are lifted when they are met."""
 
     def compile(self, schema: dict[str, Any]) -> Any:
-        return TokenMasks(self.constraint(schema).automaton, self.vocabulary)
+        return self.constraint(schema).masks(self.vocabulary)
 
     def matcher(self, compiled: Any) -> list[Any]:
         return [compiled, compiled.start()]

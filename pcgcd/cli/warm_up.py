@@ -45,6 +45,7 @@ def _use_everything() -> None:
     from pcgcd.automata import Vocabulary
     from pcgcd.automata.masks.table import MaskTable
     from pcgcd.constraints import json_schema, keywords, regex
+    from pcgcd.decoding.targets import Target
 
     tokens = [*(bytes([b]) for b in range(256)), b'{"', b'": "', b"ada", None]
     vocabulary = Vocabulary.from_bytes(tokens, eos_ids=len(tokens) - 1)
@@ -61,6 +62,10 @@ def _use_everything() -> None:
             state.next_lookaheads()
             state = state.select([0, 0]).advance([byte, byte])
         state.log_lookahead()
+    lazy = Target.of(json_schema(_SCHEMA), vocabulary).engine().start([_BUDGET] * 2)
+    for byte in _TEXT:
+        lazy.allowed()
+        lazy = lazy.advance([byte, byte])
     table = MaskTable.of(automaton)
     rows = np.zeros((2, (len(tokens) + 31) // 32), dtype=np.uint32)
     table.mask(table.start(), _BUDGET, rows[0])

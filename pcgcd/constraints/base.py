@@ -20,6 +20,7 @@ from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.automata.lifting import lift
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.weights import language_only
+from pcgcd.basics.keeping import kept_with
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits.tables import table_html
 from pcgcd.constraints import checkers
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pcgcd.automata import Vocabulary
+    from pcgcd.automata.masks.lazy import TokenMasks
 
 _MAX_DESCRIPTION = 400
 _SHOWN_STATES = 60
@@ -132,15 +134,40 @@ class Constraint:
         Raises:
             EmptyLanguageError: No text satisfies the constraint, or none that the tokens spell.
         """
+        if not self.automaton.is_empty():
+            result = lift(self.automaton, vocabulary, cache=cache)
+            if not result.is_empty():
+                return result
+        raise self._no_text(vocabulary)
+
+    def masks(self, vocabulary: Vocabulary) -> TokenMasks:
+        """The masks of the token automaton, lifted where they are asked for; made once.
+
+        What GCD and LCD read. The first mask comes long before the whole token automaton would.
+
+        Args:
+            vocabulary: The tokens and their bytes.
+
+        Raises:
+            EmptyLanguageError: No text satisfies the constraint, or none that the tokens spell.
+        """
+        from pcgcd.automata.masks.lazy import TokenMasks  # compiled when it is first used
+
+        kept: dict[Vocabulary, TokenMasks] = kept_with(self, "_masks", dict)
+        if vocabulary not in kept:
+            result = TokenMasks(self.expression, vocabulary, state_limit=self.state_limit)
+            if not result.start():
+                raise self._no_text(vocabulary)
+            kept[vocabulary] = result
+        return kept[vocabulary]
+
+    def _no_text(self, vocabulary: Vocabulary) -> EmptyLanguageError:
         if self.automaton.is_empty():
-            raise EmptyLanguageError(f"no text at all satisfies {self.description}")
-        result = lift(self.automaton, vocabulary, cache=cache)
-        if result.is_empty():
-            raise EmptyLanguageError(
-                f"no text that satisfies {self.description} can be spelled with the tokens of "
-                f"{vocabulary!r}; is it the vocabulary of the language model?"
-            )
-        return result
+            return EmptyLanguageError(f"no text at all satisfies {self.description}")
+        return EmptyLanguageError(
+            f"no text that satisfies {self.description} can be spelled with the tokens of "
+            f"{vocabulary!r}; is it the vocabulary of the language model?"
+        )
 
     # -- composition --------------------------------------------------------------------------
 

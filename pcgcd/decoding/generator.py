@@ -140,7 +140,7 @@ class Generator:
 
         try:
             target = Target.of(request.target, self.lm.vocabulary, cache=self.cache)
-            if target.automaton.is_weighted:
+            if target.is_weighted:
                 raise InvalidParameterError(
                     "rejection sampling needs a constraint, but the target is weighted; use "
                     'method="unconstrained" with smc=False, which weighs the samples'
@@ -319,7 +319,7 @@ class _Run:
             isinstance(p, GCD | PGCD | Twisted) for p, _ in components_of(self.plan.proposal)
         ):
             return None
-        if target.check is not None and any(map(target.automaton.accepts, token_ids)):
+        if target.check is not None and any(map(target.allowed.accepts, token_ids)):
             return DeadEndError(
                 f"all {len(token_ids)} particles died: their texts fail the check of what was "
                 "relaxed in the constraint (see its 'dropped'); use more particles, or say it "

@@ -81,7 +81,7 @@ class Request:
         """Return whether the text of the tokens satisfies the constraint, whoever made it."""
         if isinstance(self.target, Constraint):
             return self.target.check(vocabulary.decode(tokens))
-        return target.automaton.accepts(tokens)
+        return target.allowed.accepts(tokens)
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.padding import padded
+from pcgcd.basics.keeping import kept_with
 from pcgcd.circuits import Chain, ChainMixture, Circuit, CircuitLike, circuit_product, mixture
 from pcgcd.constraints import Constraint
 from pcgcd.engine import PrefixEngine, parts_of
 from pcgcd.engine.compiling import engine_of, joined
+from pcgcd.engine.lazy import LazyEngine
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.hmm import HiddenMarkovModel
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pcgcd.automata import Vocabulary
+    from pcgcd.automata.masks.lazy import TokenMasks
 
 Wanted: TypeAlias = "Constraint | FiniteAutomaton | CircuitLike"
 """What can be asked for: a constraint, an automaton over tokens, or a circuit."""
@@ -35,17 +38,20 @@ class Target:
     """p_lm(x) f(x), up to its sum: f is what the automaton says, and the guide only guides.
 
     Attributes:
-        automaton: The constraint, padded with EOS; several are joined into one.
+        allowed: The constraint: an automaton over tokens, padded with EOS (several are joined into
+            one), or masks, where no more is needed.
         guide: A circuit that looks ahead; None if there is none.
         length: The number of tokens of a text, if the circuit is of one length.
         check: Asked of texts that have ended; f is zero where it says no. None if the automaton
             says all.
+        compile: Makes the automaton of masks.
     """
 
-    automaton: FiniteAutomaton
+    allowed: FiniteAutomaton | TokenMasks
     guide: CircuitLike | None = None
     length: int | None = None
     check: Callable[[bytes], bool] | None = None
+    compile: Callable[[], FiniteAutomaton] | None = None
 
     @classmethod
     def of(
@@ -67,9 +73,10 @@ class Target:
             guide: What looks ahead, if ``wanted`` does not say.
             cache: A folder in which compiled automata are kept.
         """
-        automata: Sequence[FiniteAutomaton]
+        automata: Sequence[FiniteAutomaton] = ()
         if isinstance(wanted, Constraint):
-            automata = (wanted.compile(vocabulary, cache=cache),)
+            if guide is not None:
+                automata = (wanted.compile(vocabulary, cache=cache),)
         elif isinstance(wanted, CircuitLike):
             found, automata = parts_of(wanted)
             if found is not None and guide is not None:
@@ -96,8 +103,28 @@ class Target:
                 )
         fixed = next((c for c in (wanted, guide) if isinstance(c, Circuit)), None)
         length = None if fixed is None else fixed.num_variables
-        check = wanted.checker if isinstance(wanted, Constraint) else None
-        return cls(_constraint(automata, vocabulary), guide, length, check)
+        if not isinstance(wanted, Constraint):
+            return cls(_constraint(automata, vocabulary), guide, length)
+        allowed = automata[0] if automata else wanted.masks(vocabulary)
+        compiled = partial(wanted.compile, vocabulary, cache=cache)
+        return cls(allowed, guide, length, wanted.checker, compiled)
+
+    @property
+    def automaton(self) -> FiniteAutomaton:
+        """The constraint as a token automaton; masks are lifted when it is first asked for."""
+        if isinstance(self.allowed, FiniteAutomaton):
+            return self.allowed
+        if self.compile is None:
+            raise InvalidParameterError(
+                "a target of masks needs 'compile', which makes the automaton"
+            )
+        # Kept by the masks: targets that differ in their guides share it.
+        return kept_with(self.allowed, "_lifted", self.compile)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether f takes other values than zero and one."""
+        return isinstance(self.allowed, FiniteAutomaton) and self.allowed.is_weighted
 
     def engine(
         self,
@@ -113,8 +140,11 @@ class Target:
             guided: Whether the guide is asked; masks alone do not need it.
             samples: Continuations of the prompt that HMMs of the guide are adapted to.
         """
-        guide = None if self.guide is None or not guided else given(self.guide, prompt, samples)
-        return engine_of(guide, self.automaton)
+        if self.guide is not None and guided:
+            return engine_of(given(self.guide, prompt, samples), self.automaton)
+        if isinstance(self.allowed, FiniteAutomaton):
+            return engine_of(None, self.allowed)
+        return LazyEngine(self.allowed, lambda: engine_of(None, self.automaton))
 
 
 def _check_guide(guide: CircuitLike | None) -> None:

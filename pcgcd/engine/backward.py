@@ -13,7 +13,7 @@ from torch import Tensor
 from pcgcd.engine.backends import Backend, EdgeSums, Tiles
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.guide import GuideTables
-from pcgcd.engine.tracks import UNLIMITED, Track
+from pcgcd.engine.tracks import UNLIMITED, GraphTrack
 from pcgcd.errors import InvalidParameterError
 
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -185,7 +185,7 @@ class BackwardMessages:
             logs = np.log(dots) + log_sums[label] + level.log_scale[target]
         return float(np.logaddexp.reduce(logs + graph.log_weights(edges)))
 
-    def log_rest(self, track: Track, filter_: Tensor) -> float:
+    def log_rest(self, track: GraphTrack, filter_: Tensor) -> float:
         """The logarithm of the mass of all ways to finish a prefix, given its last hidden unit.
 
         Args:

@@ -12,6 +12,7 @@ from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.chain_engine import ChainEngine
 from pcgcd.engine.chain_state import start_chains
 from pcgcd.engine.layered import LayeredEngine
+from pcgcd.engine.lazy import LazyEngine, start_lazily
 from pcgcd.engine.prefix_engine import PrefixEngine
 from pcgcd.engine.state import PrefixState
 from pcgcd.engine.tracks import UNLIMITED, Track
@@ -29,19 +30,25 @@ def start_batch(items: Sequence[tuple[PrefixEngine, int | None]]) -> PrefixState
     rows = [(engine, UNLIMITED if budget is None else budget) for engine, budget in items]
     for engine, budget in dict.fromkeys(rows):
         engine.check(budget)
-    chains = [
-        (i, engine, int(budget))
-        for i, (engine, budget) in enumerate(rows)
-        if isinstance(engine, ChainEngine)
-    ]
+    chains: list[tuple[ChainEngine, int]] = []
+    lazy: list[tuple[LazyEngine, int]] = []
+    places: tuple[list[int], list[int]] = ([], [])
+    for i, (engine, budget) in enumerate(rows):
+        if isinstance(engine, ChainEngine):
+            chains.append((engine, int(budget)))
+            places[0].append(i)
+        elif isinstance(engine, LazyEngine):
+            lazy.append((engine, int(budget)))
+            places[1].append(i)
     layered: dict[tuple[LayeredEngine, int], list[int]] = {}
     for i, (engine, budget) in enumerate(rows):
         if isinstance(engine, LayeredEngine):
             layered.setdefault((engine, int(budget)), []).append(i)
     parts: list[tuple[PrefixState, list[int]]] = []
     if chains or not rows:
-        state = start_chains([(engine, budget) for _, engine, budget in chains])
-        parts.append((state, [i for i, _, _ in chains]))
+        parts.append((start_chains(chains), places[0]))
+    if lazy:
+        parts.append((start_lazily(lazy), places[1]))
     for (engine, budget), members in layered.items():
         parts.append((engine.start_rows(budget, len(members)), members))
     sizes = {state.vocab_size for state, members in parts if members}

@@ -17,7 +17,7 @@ from pcgcd.engine.filtering import observe
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.scoring import next_tokens
 from pcgcd.engine.state import LOG_SMALLEST, PrefixState
-from pcgcd.engine.tracks import Track
+from pcgcd.engine.tracks import GraphTrack
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Row:
     """
 
     engine: ChainEngine
-    track: Track
+    track: GraphTrack
     filter: Tensor | None
     log_forward: float
     log_unknown: float
@@ -52,7 +52,7 @@ class Row:
         free.extend(self.budget)
         if self.filter is None:
             return free.log_mass(self.budget)
-        track = Track.start(free.graph, self.track.remaining)
+        track = GraphTrack.start(free.graph, self.track.remaining)
         return self.log_forward + free.log_rest(track, self.filter)
 
     @property
@@ -79,7 +79,7 @@ class ChainState(PrefixState):
         return cls([row for state in states for row in state._rows])
 
     @cached_property
-    def tracks(self) -> tuple[Track, ...]:
+    def tracks(self) -> tuple[GraphTrack, ...]:
         return tuple(row.track for row in self._rows)
 
     @cached_property
@@ -209,7 +209,7 @@ def start_chains(items: Sequence[tuple[ChainEngine, int]]) -> ChainState:
     for engine, budget in items:
         key = (id(engine), budget)
         if key not in made:
-            track = Track.start(engine.graph, budget)
+            track = GraphTrack.start(engine.graph, budget)
             made[key] = Row(engine, track, None, 0.0, 0.0, budget)
     return ChainState([made[id(engine), budget] for engine, budget in items])
 

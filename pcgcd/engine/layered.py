@@ -26,7 +26,7 @@ from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.prefix_engine import PrefixEngine, everything
 from pcgcd.engine.state import LOG_SMALLEST, PrefixState, with_support
-from pcgcd.engine.tracks import Track, check_budget
+from pcgcd.engine.tracks import GraphTrack, check_budget
 from pcgcd.errors import InvalidParameterError
 
 _KEPT_LENGTHS = 4
@@ -57,7 +57,7 @@ class LayeredEngine(PrefixEngine):
     def start_rows(self, budget: int, count: int) -> LayeredState:
         """So many rows before the first token."""
         whole, free = self._plans(budget)
-        track = Track.start(self.graph, budget)
+        track = GraphTrack.start(self.graph, budget)
         parts = (_Messages.start(whole, count), _Messages.start(free, count))
         zeros = torch.zeros(count, dtype=torch.float64)
         return LayeredState(
@@ -252,7 +252,7 @@ class LayeredState(PrefixState):
 
     def __init__(
         self,
-        tracks: tuple[Track, ...],
+        tracks: tuple[GraphTrack, ...],
         whole: _Messages,
         free: _Messages | None,
         log_unknown: Tensor,
@@ -262,7 +262,7 @@ class LayeredState(PrefixState):
         self._log_unknown = log_unknown
 
     @property
-    def tracks(self) -> tuple[Track, ...]:
+    def tracks(self) -> tuple[GraphTrack, ...]:
         return self._tracks
 
     @cached_property

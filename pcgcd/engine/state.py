@@ -55,7 +55,7 @@ class PrefixState(Frozen, ABC):
     @property
     def live_states(self) -> tuple[tuple[int, ...], ...]:
         """The automaton's states after each prefix; none if it has left the constraint."""
-        return tuple(track.live.members for track in self.tracks)
+        return tuple(track.members for track in self.tracks)
 
     # -- what the constraint says -------------------------------------------------------------
 
@@ -72,10 +72,7 @@ class PrefixState(Frozen, ABC):
     def viable(self, *, within_budget: bool = True) -> Tensor:
         """Return whether each prefix can still be finished, (k,) booleans."""
         return torch.tensor(
-            [
-                track.is_alive if within_budget else bool(track.live.members)
-                for track in self.tracks
-            ],
+            [track.is_alive if within_budget else bool(track.members) for track in self.tracks],
             dtype=torch.bool,
         )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,6 +18,10 @@ from pcgcd.engine.candidates import FEW, Candidates
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.live_sets import LiveSet
 from pcgcd.errors import EmptyLanguageError
+
+if TYPE_CHECKING:
+    from pcgcd.automata.masks.lazy import TokenMasks
+    from pcgcd.automata.masks.state_sets import PrefixMasks
 
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
@@ -35,19 +40,61 @@ def check_budget(graph: Graph, budget: int) -> None:
     if not len(graph.initial):
         raise EmptyLanguageError("the constraint accepts no sequence of tokens", length=budget)
     if not graph.is_alive(graph.initial, int(budget)):
-        shortest = graph.shortest(int(budget))
-        within = "within" if graph.is_padded else "in exactly"
-        raise EmptyLanguageError(
-            f"no text satisfies the constraint {within} {budget} tokens; the smallest budget that "
-            f"works is {shortest}",
-            length=int(budget),
-            shortest_length=shortest,
-        )
+        raise too_short(budget, graph.shortest(int(budget)), exactly=not graph.is_padded)
+
+
+def too_short(budget: int, shortest: int | None, *, exactly: bool = False) -> EmptyLanguageError:
+    """The error of a budget in which nothing can be accepted."""
+    return EmptyLanguageError(
+        f"no text satisfies the constraint {'in exactly' if exactly else 'within'} {budget} "
+        f"tokens; the smallest budget that works is {shortest}",
+        length=int(budget),
+        shortest_length=shortest,
+    )
+
+
+class Track(ABC):
+    """One prefix in its automaton. Immutable.
+
+    Attributes:
+        graph: The automaton.
+        remaining: How many tokens may still come.
+    """
+
+    graph: Graph | TokenMasks
+    remaining: int
+
+    @property
+    @abstractmethod
+    def members(self) -> tuple[int, ...]:
+        """The states after the prefix from which something can be accepted."""
+
+    @property
+    @abstractmethod
+    def is_alive(self) -> bool:
+        """Whether something can be accepted in the tokens that remain."""
+
+    @property
+    @abstractmethod
+    def accepts(self) -> bool:
+        """Whether the prefix is a word as it stands."""
+
+    @abstractmethod
+    def masks(self, *, within_budget: bool) -> PrefixMasks | None:
+        """What writes the masks of prefixes in this automaton; None if no masks can say it."""
+
+    def log_so_far(self) -> float:
+        """The logarithm of the weight of the prefix; 0 where nothing is weighted."""
+        return 0.0
+
+    def log_final(self) -> float:
+        """The logarithm of f(x) of the prefix as a whole text: 0 or -inf, or what it weighs."""
+        return 0.0 if self.accepts else -math.inf
 
 
 @dataclass(frozen=True, eq=False)
-class Track:
-    """One prefix in its automaton. Immutable.
+class GraphTrack(Track):
+    """One prefix in an automaton over tokens, with the weights of its paths.
 
     Attributes:
         graph: The automaton.
@@ -62,17 +109,20 @@ class Track:
     remaining: int
 
     @classmethod
-    def start(cls, graph: Graph, budget: int) -> Track:
+    def start(cls, graph: Graph, budget: int) -> GraphTrack:
         """Before the first token."""
         live = graph.live_sets.enter(graph.initial)
         return cls(graph, live, np.zeros(len(live.states)), budget)
 
+    @property
+    def members(self) -> tuple[int, ...]:
+        return self.live.members
+
     @cached_property
     def is_alive(self) -> bool:
-        """Whether something can be accepted in the tokens that remain."""
         return self.remaining >= 0 and self.graph.is_alive(self.live.states, self.remaining)
 
-    def advance(self, token: int) -> Track:
+    def advance(self, token: int) -> GraphTrack:
         """After one more token; without live states if it is not allowed."""
         graph = self.graph
         move = self.live.move(int(graph.token_class[token]))
@@ -82,25 +132,64 @@ class Track:
         elif len(move.to):
             log_counts = np.full(len(move.target.states), -np.inf)
             np.logaddexp.at(log_counts, move.to, self.log_counts[move.place] + move.log_weight)
-        return Track(graph, move.target, log_counts, self.remaining - 1)
+        return GraphTrack(graph, move.target, log_counts, self.remaining - 1)
 
     @property
     def accepts(self) -> bool:
-        """Whether the prefix is a word as it stands."""
         return bool(self.graph.accepting[self.live.states].any())
 
+    def masks(self, *, within_budget: bool) -> PrefixMasks | None:
+        if self.graph.log_weight is not None or (within_budget and not self.graph.is_padded):
+            return None
+        from pcgcd.automata.masks.table import MaskTable
+
+        return MaskTable.of(self.graph.automaton)
+
     def log_so_far(self) -> float:
-        """Return the logarithm of the weight of the prefix; 0 where nothing is weighted."""
         if self.graph.log_weight is None:
-            return 0.0
+            return super().log_so_far()
         return float(np.logaddexp.reduce(self.log_counts, initial=-np.inf))
 
     def log_final(self) -> float:
-        """The logarithm of f(x) of the prefix as a whole text: 0 or -inf, or what it weighs."""
         if self.graph.log_weight is None:
-            return 0.0 if self.accepts else -math.inf
+            return super().log_final()
         ends = self.log_counts[self.graph.accepting[self.live.states]]
         return float(np.logaddexp.reduce(ends, initial=-np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class LazyTrack(Track):
+    """One prefix in an automaton over bytes, which is lifted to tokens where prefixes lead.
+
+    Attributes:
+        graph: The masks of the automaton.
+        states: The states after the prefix from which something can be accepted.
+        remaining: How many tokens may still come.
+    """
+
+    graph: TokenMasks
+    states: tuple[int, ...]
+    remaining: int
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return self.states
+
+    @cached_property
+    def is_alive(self) -> bool:
+        return self.graph.can_end(self.states, self.remaining)
+
+    def advance(self, token: int) -> LazyTrack:
+        """After one more token; without states if it is not allowed."""
+        after = self.graph.advance(self.states, token)
+        return LazyTrack(self.graph, after, self.remaining - 1)
+
+    @property
+    def accepts(self) -> bool:
+        return self.graph.is_accepting(self.states)
+
+    def masks(self, *, within_budget: bool) -> PrefixMasks:
+        return self.graph
 
 
 def allowed(tracks: Sequence[Track], *, within_budget: bool) -> Candidates:
@@ -118,33 +207,33 @@ def allowed(tracks: Sequence[Track], *, within_budget: bool) -> Candidates:
         members.setdefault(id(track.graph), []).append(row)
     parts = []
     for rows in members.values():
-        graph = tracks[rows[0]].graph
         chosen = [tracks[row] for row in rows]
-        if graph.log_weight is None and (graph.is_padded or not within_budget):
-            parts.append(_packed(graph, chosen, within_budget))
+        masks = chosen[0].masks(within_budget=within_budget)
+        if masks is not None:
+            parts.append(_packed(masks, chosen, within_budget))
         else:
-            weights = torch.stack([_by_class(track, within_budget) for track in chosen])
-            parts.append(Candidates(None, weights))
+            weights = [_by_class(t, within_budget) for t in chosen if isinstance(t, GraphTrack)]
+            parts.append(Candidates(None, torch.stack(weights)))
     return Candidates.merged(parts, list(members.values()), vocab_size)
 
 
-def _packed(graph: Graph, tracks: Sequence[Track], within_budget: bool) -> Candidates:
-    """One compiled call for all rows: their masks as packed bits."""
+def _packed(masks: PrefixMasks, tracks: Sequence[Track], within_budget: bool) -> Candidates:
+    """One call for all rows: their masks as packed bits."""
     from pcgcd.automata.masks.bits import count, listed, log_mask
 
-    states = [track.live.members for track in tracks]
+    states = [track.members for track in tracks]
     budgets = [max(track.remaining, 0) if within_budget else None for track in tracks]
-    words = graph.automaton.masks(states, budgets)
-    if int(count(words).max(initial=0)) > FEW * graph.vocab_size:
-        return Candidates(None, log_mask(words, graph.vocab_size))
-    tokens, counts = listed(words, graph.vocab_size)
+    words = masks.masks(states, budgets)
+    if int(count(words).max(initial=0)) > FEW * masks.vocab_size:
+        return Candidates(None, log_mask(words, masks.vocab_size))
+    tokens, counts = listed(words, masks.vocab_size)
     filled = np.arange(tokens.shape[1]) < counts[:, None]
     return Candidates(
         torch.from_numpy(tokens), torch.where(torch.from_numpy(filled), 0.0, -torch.inf)
     )
 
 
-def _by_class(track: Track, within_budget: bool) -> Tensor:
+def _by_class(track: GraphTrack, within_budget: bool) -> Tensor:
     """The log-weights of one row over the vocabulary, (V,), from the ways that tokens lead."""
     graph = track.graph
     if within_budget and track.remaining < 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -247,7 +247,7 @@ class Compiler:
         self._tasks: OrderedDict[Hashable, Task] = OrderedDict()
 
     def target(self, wish: Wish) -> Target:
-        """The token automaton of a wish, and what guides it."""
+        """What a wish allows, and what guides towards it."""
         key = (wish.kind, wish.text, wish.style)
         target = _kept(self._targets, key, lambda: self._compile(wish))
         guide = self.hmm if target.guide is None else target.guide
@@ -256,7 +256,7 @@ class Compiler:
                 "the request asks for P-GCD, but the processor has no HMM; set its class "
                 "attribute hmm, or ask for gcd"
             )
-        return Target(target.automaton, None if wish.method == "gcd" else guide)
+        return replace(target, guide=None if wish.method == "gcd" else guide)
 
     def check(self, wish: Wish) -> None:
         """Refuse what cannot be fulfilled.

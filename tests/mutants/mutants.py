@@ -233,8 +233,8 @@ MUTANTS = (
     Mutant(
         "one token too many remains",
         "engine/tracks.py",
-        "return Track(graph, move.target, log_counts, self.remaining - 1)",
-        "return Track(graph, move.target, log_counts, self.remaining)",
+        "return GraphTrack(graph, move.target, log_counts, self.remaining - 1)",
+        "return GraphTrack(graph, move.target, log_counts, self.remaining)",
         _ENGINE,
     ),
     Mutant(

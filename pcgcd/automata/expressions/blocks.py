@@ -112,6 +112,12 @@ def expand(graph: Graph, inside: tuple[Block, ...]) -> Graph:
     return _substituted(graph, inside, _letters(graph)[graph.label], 0, _inner)
 
 
+def inner_numbers(graph: Graph) -> Indices:
+    """The number of each state of a block in its copies; -1 for the start and the end."""
+    is_inner = ~graph.accepting & ~_only_starts(graph)
+    return np.where(is_inner, np.cumsum(is_inner) - 1, -1)
+
+
 @lru_cache(maxsize=_KEPT)
 def written_out(block: Block) -> FiniteAutomaton:
     """The automaton of a block over bytes."""
@@ -142,8 +148,8 @@ class _Inner(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, members: Mask) -> _Inner:
-        is_inner = ~graph.accepting & ~_only_starts(graph)
-        number = np.where(is_inner, np.cumsum(is_inner) - 1, -1)
+        number = inner_numbers(graph)
+        is_inner = number >= 0
 
         def edges(chosen: Mask) -> _Edges:
             return _Edges(

@@ -76,12 +76,34 @@ def compile_expression(
         raise InvalidParameterError(f"state_limit must be at least 1, but it is {state_limit}")
     found: FiniteAutomaton | None = _CACHE.get(expression, state_limit, deterministic)
     if found is None:
-        graph, inside = _symbolic(expression, state_limit, deterministic)
+        if deterministic == "auto":
+            graph, inside = compile_folded(expression, state_limit=state_limit)
+        else:
+            graph, inside = _symbolic(expression, state_limit, deterministic)
         if inside:
-            _check_size(expression, expanded_size(graph, inside), state_limit)
             graph = expand(graph, inside).refined()
         found = graph.numbered().automaton()
         _CACHE.put(expression, state_limit, deterministic, found, found.num_edges)
+    return found
+
+
+def compile_folded(
+    expression: Expression, *, state_limit: int = STATE_LIMIT
+) -> tuple[Graph, tuple[Block, ...]]:
+    """The automaton with blocks as letters, from 256 on, and these blocks.
+
+    Args:
+        expression: What to compile. Equal expressions are compiled once.
+        state_limit: How many states any automaton may have, this one with its blocks written out.
+
+    Raises:
+        AutomatonTooLargeError: The limit was passed.
+    """
+    found: tuple[Graph, tuple[Block, ...]] | None = _CACHE.get(expression, state_limit, "folded")
+    if found is None:
+        graph, inside = found = _symbolic(expression, state_limit, "auto")
+        _check_size(expression, expanded_size(graph, inside), state_limit)
+        _CACHE.put(expression, state_limit, "folded", found, len(graph.source))
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.jit import compiled, compiled_if_large
 
 EMPTY = -1  # no target; the k-th cell with several targets is -2 - k
 
@@ -67,7 +67,7 @@ class Output(NamedTuple):
     mark: Any
 
 
-@compiled
+@compiled_if_large(lambda num_states, *rest: int(num_states), most=400)
 def new_output(num_states: Any, depth: Any, num_intervals: Any, num_members: Any) -> Any:
     """Room for the walk from one state."""
     return Output(

@@ -123,6 +123,18 @@ class ByteTable:
             delta, byte_class = np.ascontiguousarray(delta[:, byte_class]), np.arange(256)
         return cls(Moves(delta, several, first, loops, byte_class.copy()), distance, is_by_byte)
 
+    @property
+    def num_states(self) -> int:
+        """The number of states so far."""
+        return len(self.distance)
+
+    def complete(self, state: int) -> bool:
+        """Write what is not there yet where a walk has met a state; False if all is there."""
+        return False
+
+    def complete_all(self) -> None:
+        """Write all that is not there yet."""
+
     def store(self, vocabulary: Vocabulary) -> TemplateStore:
         """The walks to share: with all automata over the same tokens, if they are comparable."""
         return vocabulary.templates if self.is_by_byte else self.templates

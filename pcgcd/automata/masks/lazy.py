@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
-from typing import NamedTuple, cast
+from collections.abc import Iterable
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from pcgcd.automata.arrays import Mask
 from pcgcd.automata.automaton import FiniteAutomaton
+from pcgcd.automata.expressions import Expression
+from pcgcd.automata.expressions.compilation import compile_expression, compile_folded
 from pcgcd.automata.kernels.bits import set_intervals
 from pcgcd.automata.kernels.lazy_masks import NO_TEMPLATE, new_names, write_narrow, write_wide
 from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.templates import LOCAL_LIMIT
 from pcgcd.automata.kernels.walks import EMPTY, Output, new_output
 from pcgcd.automata.lifting import ByteTable
-from pcgcd.automata.limits import NEVER
+from pcgcd.automata.lifting.unfolding import UnfoldingTable
+from pcgcd.automata.limits import NEVER, STATE_LIMIT
 from pcgcd.automata.masks.bits import Words
 from pcgcd.automata.masks.state_sets import (
     CACHE_BYTES,
@@ -70,25 +75,48 @@ class TokenMasks(PrefixMasks):
     array([False, False,  True, False])
     """
 
-    def __init__(self, byte_automaton: FiniteAutomaton, vocabulary: Vocabulary) -> None:
-        super().__init__(byte_automaton.num_states + 1, vocabulary.logits_size)
+    def __init__(
+        self,
+        source: FiniteAutomaton | Expression,
+        vocabulary: Vocabulary,
+        *,
+        state_limit: int = STATE_LIMIT,
+    ) -> None:
+        """Index the automaton; nothing is walked yet.
+
+        Args:
+            source: An automaton over bytes, or an expression, whose automaton is then written only
+                where it is entered.
+            vocabulary: The tokens.
+            state_limit: How many states the automaton of an expression may have.
+
+        Raises:
+            AutomatonTooLargeError: It would have more.
+        """
+        self._table, initial, self._accepting = _table_of(source, vocabulary, state_limit)
+        self._end = len(self._accepting)
+        super().__init__(self._end + 1, vocabulary.logits_size)
         self.vocabulary = vocabulary
-        self._table = ByteTable.of(byte_automaton, vocabulary)
-        self._accepting = byte_automaton.accepting_mask
-        self._end = byte_automaton.num_states
+        self._made_from = source, state_limit
         self._rows: dict[int, _Row] = {}
         self._edges: dict[int, _Edges] = {}
-        self._lock = threading.Lock()
-        self._names = new_names(byte_automaton.num_states, LOCAL_LIMIT)
+        self._lock = threading.RLock()
+        self._names = new_names(self._end, LOCAL_LIMIT)
         self._recent = np.full(256, -1, dtype=np.int64)
         self._room = _INTERVALS
         self._out = self._new_output()
-        alive = byte_automaton.initial_mask & (self._table.distance < NEVER)
-        self._initial = np.flatnonzero(alive)
+        self._initial = np.flatnonzero(initial & (self._table.distance < NEVER))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are made anew."""
+        source, state_limit = self._made_from
+        return partial(TokenMasks, state_limit=state_limit), (source, self.vocabulary)
 
     @cached_property
     def _spells_all(self) -> bool:
         """Whether whatever can still be spelled can be spelled byte by byte."""
+        if isinstance(self._table, UnfoldingTable):
+            return True  # it is made for no other vocabulary
         missing = self.vocabulary.used_bytes & ~self.vocabulary.single_bytes
         moves = self._table.moves
         return not (moves.delta[:, moves.byte_class[missing]] != EMPTY).any()
@@ -96,6 +124,8 @@ class TokenMasks(PrefixMasks):
     @cached_property
     def distance(self) -> Array:
         """The least number of tokens from each state, and from the end, to acceptance, or NEVER."""
+        with self._lock:
+            self._table.complete_all()
         _, source, target, *_ = self._table.walk(self._initial, self.vocabulary, follow=True)
         result: Array = steps_to_accept(source, target, np.append(self._accepting, True))
         return result
@@ -105,29 +135,67 @@ class TokenMasks(PrefixMasks):
             return tuple(self._initial.tolist())
         return tuple(self._initial[self.distance[self._initial] < NEVER].tolist())
 
+    def is_accepting(self, states: tuple[int, ...]) -> bool:
+        """Whether a prefix that leads to some states is a text as it stands."""
+        return any(state == self._end or self._accepting[state] for state in states)
+
+    def can_end(self, states: tuple[int, ...], remaining: int) -> bool:
+        """Whether a text can be finished from some states, in so many tokens at most."""
+        if not states or remaining < 0:
+            return False
+        if self._spells_all and any(self._num_bytes(state) <= remaining for state in states):
+            return True
+        return bool(self.distance[list(states)].min() <= remaining)
+
+    def shortest_length(self) -> int | None:
+        """The least number of tokens of a text; None if there is none."""
+        start = self.start()
+        return int(self.distance[list(start)].min()) if start else None
+
+    def accepts(self, tokens: Iterable[int]) -> bool:
+        """Whether the tokens spell a text, and nothing but EOS follows its end."""
+        states = self.start()
+        for token in tokens:
+            states = self.advance(states, token)
+        return self.is_accepting(states)
+
+    def matches(self, text: bytes) -> bool:
+        """Whether the bytes are a text, whatever tokens spell it."""
+        current = set(self._initial.tolist())
+        for byte in text:
+            current = {target for state in current for target in self._targets(state, byte)}
+        return self.is_accepting(tuple(current))
+
+    def _targets(self, state: int, byte: int) -> list[int]:
+        """The states after one more byte."""
+        moves = self._table.moves
+        column = moves.byte_class[byte]
+        cell = int(moves.delta[state, column])
+        if cell < EMPTY:
+            with self._lock:
+                self._table.complete(state)
+            cell = int(moves.delta[state, column])
+        if cell >= EMPTY:
+            return [cell] if cell >= 0 else []
+        found: list[int] = moves.several[moves.first[-2 - cell] : moves.first[-1 - cell]].tolist()
+        return found
+
+    def _num_bytes(self, state: int) -> int:
+        return 0 if state == self._end else int(self._table.distance[state])
+
     def advance(self, states: States, token: int) -> tuple[int, ...]:
         current = set(plain_states(states))
-        if current and not 0 <= min(current) <= max(current) <= self._end:
+        if not all(map(self._is_known, current)):
             raise self._wrong_states(states)
         self._check_token(token)
         if token in self.vocabulary.eos_ids:
-            ends = any(state == self._end or self._accepting[state] for state in current)
-            return (self._end,) if ends else ()
+            return (self._end,) if self.is_accepting(tuple(current)) else ()
         text = self.vocabulary.token_bytes[token] if token < self.vocabulary.size else None
         if not text:
             return ()
-        moves = self._table.moves
         current.discard(self._end)
         for byte in text:
-            found: set[int] = set()
-            for state in current:
-                cell = int(moves.delta[state, moves.byte_class[byte]])
-                if cell >= 0:
-                    found.add(cell)
-                elif cell != EMPTY:
-                    first, last = moves.first[-2 - cell], moves.first[-1 - cell]
-                    found.update(moves.several[first:last].tolist())
-            current = found
+            current = {target for state in current for target in self._targets(state, byte)}
         if not self._spells_all:
             current = {state for state in current if self.distance[state] < NEVER}
         return tuple(sorted(current))
@@ -154,12 +222,15 @@ class TokenMasks(PrefixMasks):
     def _row(self, state: int) -> _Row:
         row = self._rows.get(state)
         if row is None:
-            if not 0 <= state <= self._end:
+            if not self._is_known(state):
                 raise self._wrong_states(state)
             if len(self._rows) * 4 * self.num_words > CACHE_BYTES:
                 self._rows.clear()
             row = self._rows[state] = self._make_row(state)
         return row
+
+    def _is_known(self, state: int) -> bool:
+        return 0 <= state < self._table.num_states or state == self._end
 
     def _make_row(self, state: int) -> _Row:
         words = np.zeros(self.num_words, dtype=np.uint32)
@@ -177,7 +248,9 @@ class TokenMasks(PrefixMasks):
         trie, moves = self.vocabulary.trie, self._table.moves
         store = self._table.store(self.vocabulary)
         any_width = False
+        self._table.complete(state)
         while True:
+            num_sets = int(self._out.counter[4])
             given = (distance, trie.token, trie.nodes, moves, self._out)
             enough = write_narrow(words, state, any_width, *given)
             for is_last in (False, True) if enough == NO_TEMPLATE else ():
@@ -192,6 +265,9 @@ class TokenMasks(PrefixMasks):
                 if not is_last:
                     # A full walk leaves a template, unless there are too many.
                     self._table.walk(np.array([state]), self.vocabulary, follow=False)
+            # Where nothing is written yet, a walk meets an empty set of targets.
+            if self._out.counter[4] != num_sets and self._table.complete(int(self._out.pool[0])):
+                continue
             if enough >= 0:
                 return int(enough)
             if enough == NO_TEMPLATE:
@@ -207,10 +283,11 @@ class TokenMasks(PrefixMasks):
     def _edges_of(self, state: int) -> _Edges:
         edges = self._edges.get(state)
         if edges is None:
+            distance = self.distance
             _, _, target, label, first, bounds = self._table.walk(
                 np.array([state]), self.vocabulary, follow=False
             )
-            useful = self.distance[target] < NEVER
+            useful = distance[target] < NEVER
             target, label = target[useful], label[useful]
             size = np.diff(first)[label]
             starts = np.zeros(len(label) + 1, dtype=np.int64)
@@ -235,3 +312,17 @@ class TokenMasks(PrefixMasks):
     def _add_eos(self, words: Words) -> None:
         for eos in self.vocabulary.eos_ids:
             words[eos >> 5] |= np.uint32(1) << np.uint32(eos & 31)
+
+
+def _table_of(
+    source: FiniteAutomaton | Expression, vocabulary: Vocabulary, state_limit: int
+) -> tuple[ByteTable, Mask, Mask]:
+    """The table of an automaton, which states it starts in, and which accept."""
+    if isinstance(source, Expression):
+        graph, inside = compile_folded(source, state_limit=state_limit)
+        unfolding = UnfoldingTable.unfold(graph, inside, vocabulary)
+        if unfolding is not None:
+            more = (0, len(unfolding.distance) - graph.num_states)
+            return unfolding, np.pad(graph.initial, more), np.pad(graph.accepting, more)
+        source = compile_expression(source, state_limit=state_limit)
+    return ByteTable.of(source, vocabulary), source.initial_mask, source.accepting_mask
