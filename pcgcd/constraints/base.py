@@ -141,7 +141,7 @@ class Constraint:
         raise self._no_text(vocabulary)
 
     def masks(self, vocabulary: Vocabulary) -> TokenMasks:
-        """The masks of the token automaton, lifted where they are asked for; made once.
+        """Return the masks of the token automaton, lifted where they are asked for; made once.
 
         What GCD and LCD read. The first mask comes long before the whole token automaton would.
 

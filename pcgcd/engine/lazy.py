@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LazyEngine(PrefixEngine):
-    """Answers for prefixes of a constraint, whose automaton is lifted state by state."""
+    """What answers for prefixes of a constraint, whose automaton is lifted state by state."""
 
     def __init__(self, masks: TokenMasks, whole: Callable[[], PrefixEngine]) -> None:
         """Hold the masks; nothing is computed yet.
@@ -116,7 +116,7 @@ class LazyState(PrefixState):
 
 
 def start_lazily(items: Sequence[tuple[LazyEngine, int]]) -> LazyState:
-    """One row for each engine and budget; equal ones share a row."""
+    """Return one row for each engine and budget; equal ones share a row."""
     made: dict[tuple[LazyEngine, int], _Row] = {}
     for engine, budget in items:
         if (engine, budget) not in made:

@@ -44,7 +44,7 @@ def check_budget(graph: Graph, budget: int) -> None:
 
 
 def too_short(budget: int, shortest: int | None, *, exactly: bool = False) -> EmptyLanguageError:
-    """The error of a budget in which nothing can be accepted."""
+    """Return the error of a budget in which nothing can be accepted."""
     return EmptyLanguageError(
         f"no text satisfies the constraint {'in exactly' if exactly else 'within'} {budget} "
         f"tokens; the smallest budget that works is {shortest}",
@@ -81,14 +81,14 @@ class Track(ABC):
 
     @abstractmethod
     def masks(self, *, within_budget: bool) -> PrefixMasks | None:
-        """What writes the masks of prefixes in this automaton; None if no masks can say it."""
+        """Return what writes the masks of prefixes in this automaton; None if no masks can say it."""
 
     def log_so_far(self) -> float:
-        """The logarithm of the weight of the prefix; 0 where nothing is weighted."""
+        """Return the logarithm of the weight of the prefix; 0 where nothing is weighted."""
         return 0.0
 
     def log_final(self) -> float:
-        """The logarithm of f(x) of the prefix as a whole text: 0 or -inf, or what it weighs."""
+        """Return the logarithm of f(x) of the prefix as a whole text: 0 or -inf, or what it weighs."""
         return 0.0 if self.accepts else -math.inf
 
 
@@ -180,7 +180,7 @@ class LazyTrack(Track):
         return self.graph.can_end(self.states, self.remaining)
 
     def advance(self, token: int) -> LazyTrack:
-        """After one more token; without states if it is not allowed."""
+        """Return the prefix with one more token; without states if it is not allowed."""
         after = self.graph.advance(self.states, token)
         return LazyTrack(self.graph, after, self.remaining - 1)
 
@@ -218,7 +218,7 @@ def allowed(tracks: Sequence[Track], *, within_budget: bool) -> Candidates:
 
 
 def _packed(masks: PrefixMasks, tracks: Sequence[Track], within_budget: bool) -> Candidates:
-    """One call for all rows: their masks as packed bits."""
+    """Write the masks of all rows in one call, as packed bits, and read them."""
     from pcgcd.automata.masks.bits import count, listed, log_mask
 
     states = [track.members for track in tracks]

@@ -247,7 +247,7 @@ class Compiler:
         self._tasks: OrderedDict[Hashable, Task] = OrderedDict()
 
     def target(self, wish: Wish) -> Target:
-        """What a wish allows, and what guides towards it."""
+        """Return what a wish allows, and what guides towards it."""
         key = (wish.kind, wish.text, wish.style)
         target = _kept(self._targets, key, lambda: self._compile(wish))
         guide = self.hmm if target.guide is None else target.guide

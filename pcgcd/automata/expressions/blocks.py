@@ -113,7 +113,7 @@ def expand(graph: Graph, inside: tuple[Block, ...]) -> Graph:
 
 
 def inner_numbers(graph: Graph) -> Indices:
-    """The number of each state of a block in its copies; -1 for the start and the end."""
+    """Number each state of a block in its copies; -1 for the start and the end."""
     is_inner = ~graph.accepting & ~_only_starts(graph)
     return np.where(is_inner, np.cumsum(is_inner) - 1, -1)
 

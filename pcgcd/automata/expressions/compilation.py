@@ -90,7 +90,7 @@ def compile_expression(
 def compile_folded(
     expression: Expression, *, state_limit: int = STATE_LIMIT
 ) -> tuple[Graph, tuple[Block, ...]]:
-    """The automaton with blocks as letters, from 256 on, and these blocks.
+    """Return the automaton with blocks as letters, from 256 on, and these blocks.
 
     Args:
         expression: What to compile. Equal expressions are compiled once.

@@ -44,7 +44,7 @@ def search(offsets: Indices, target: Indices, start: Mask) -> tuple[Indices, Ind
 
 @compiled_if_large()
 def cheapest(offsets: Indices, target: Indices, cost: Indices, start: Mask) -> Indices:
-    """The least cost of a way from the start to each state, or NEVER, (S,).
+    """Find the least cost of a way from the start to each state, or NEVER, (S,).
 
     Moore's search with a queue (1959), also known as Bellman-Ford: a state is looked at again when
     a cheaper way to it is found. Linear where all edges cost the same, as most of them do here.

@@ -67,7 +67,7 @@ class _Part(NamedTuple):
 
 
 def _part_of(block: Block) -> _Part | None:
-    """The part of a block, made once; None if it is not deterministic."""
+    """Return the part of a block, made once; None if it is not deterministic."""
     return kept_with(block, "_part", lambda: _part(block.graph, block.inside, is_block=True))
 
 
@@ -146,7 +146,7 @@ class UnfoldingTable(ByteTable):
     def unfold(
         cls, graph: Graph, inside: tuple[Block, ...], vocabulary: Vocabulary
     ) -> UnfoldingTable | None:
-        """The table of an automaton with blocks as letters.
+        """Make the table of an automaton with blocks as letters.
 
         None if it is not deterministic, or if it has bytes that are no tokens by themselves: then
         what can be spelled is not known before all of it is written.

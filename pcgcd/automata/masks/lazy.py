@@ -108,7 +108,7 @@ class TokenMasks(PrefixMasks):
         self._initial = np.flatnonzero(initial & (self._table.distance < NEVER))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies are made anew."""
+        """Make copies anew."""
         source, state_limit = self._made_from
         return partial(TokenMasks, state_limit=state_limit), (source, self.vocabulary)
 
@@ -136,11 +136,11 @@ class TokenMasks(PrefixMasks):
         return tuple(self._initial[self.distance[self._initial] < NEVER].tolist())
 
     def is_accepting(self, states: tuple[int, ...]) -> bool:
-        """Whether a prefix that leads to some states is a text as it stands."""
+        """Return whether a prefix that leads to some states is a text as it stands."""
         return any(state == self._end or self._accepting[state] for state in states)
 
     def can_end(self, states: tuple[int, ...], remaining: int) -> bool:
-        """Whether a text can be finished from some states, in so many tokens at most."""
+        """Return whether a text can be finished from some states, in so many tokens at most."""
         if not states or remaining < 0:
             return False
         if self._spells_all and any(self._num_bytes(state) <= remaining for state in states):
@@ -148,26 +148,26 @@ class TokenMasks(PrefixMasks):
         return bool(self.distance[list(states)].min() <= remaining)
 
     def shortest_length(self) -> int | None:
-        """The least number of tokens of a text; None if there is none."""
+        """Return the least number of tokens of a text; None if there is none."""
         start = self.start()
         return int(self.distance[list(start)].min()) if start else None
 
     def accepts(self, tokens: Iterable[int]) -> bool:
-        """Whether the tokens spell a text, and nothing but EOS follows its end."""
+        """Return whether the tokens spell a text, and nothing but EOS follows its end."""
         states = self.start()
         for token in tokens:
             states = self.advance(states, token)
         return self.is_accepting(states)
 
     def matches(self, text: bytes) -> bool:
-        """Whether the bytes are a text, whatever tokens spell it."""
+        """Return whether the bytes are a text, whatever tokens spell it."""
         current = set(self._initial.tolist())
         for byte in text:
             current = {target for state in current for target in self._targets(state, byte)}
         return self.is_accepting(tuple(current))
 
     def _targets(self, state: int, byte: int) -> list[int]:
-        """The states after one more byte."""
+        """Return the states after one more byte."""
         moves = self._table.moves
         column = moves.byte_class[byte]
         cell = int(moves.delta[state, column])
@@ -317,7 +317,7 @@ class TokenMasks(PrefixMasks):
 def _table_of(
     source: FiniteAutomaton | Expression, vocabulary: Vocabulary, state_limit: int
 ) -> tuple[ByteTable, Mask, Mask]:
-    """The table of an automaton, which states it starts in, and which accept."""
+    """Return the table of an automaton, which states it starts in, and which accept."""
     if isinstance(source, Expression):
         graph, inside = compile_folded(source, state_limit=state_limit)
         unfolding = UnfoldingTable.unfold(graph, inside, vocabulary)
