@@ -81,14 +81,14 @@ class Track(ABC):
 
     @abstractmethod
     def masks(self, *, within_budget: bool) -> PrefixMasks | None:
-        """Return what writes the masks of prefixes in this automaton; None if no masks can say it."""
+        """Return what writes the masks of such prefixes; None if no masks can say it."""
 
     def log_so_far(self) -> float:
         """Return the logarithm of the weight of the prefix; 0 where nothing is weighted."""
         return 0.0
 
     def log_final(self) -> float:
-        """Return the logarithm of f(x) of the prefix as a whole text: 0 or -inf, or what it weighs."""
+        """Return the logarithm of f(x) of the prefix as a whole text: 0, -inf, or what it weighs."""
         return 0.0 if self.accepts else -math.inf
 
 
