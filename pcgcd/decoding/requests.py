@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pcgcd.automata import FiniteAutomaton
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint, constraint_of, openai_tools
@@ -80,7 +81,10 @@ class Request:
     def satisfied_by(self, target: Target, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
         """Return whether the text of the tokens satisfies the constraint, whoever made it."""
         if isinstance(self.target, Constraint):
-            return self.target.check(vocabulary.decode(tokens))
+            text = vocabulary.decode(tokens)
+            if isinstance(target.allowed, FiniteAutomaton):
+                return self.target.check(text)
+            return target.allowed.matches(text) and (target.check is None or target.check(text))
         return target.allowed.accepts(tokens)
 
 

@@ -88,7 +88,7 @@ class Track(ABC):
         return 0.0
 
     def log_final(self) -> float:
-        """Return the logarithm of f(x) of the prefix as a whole text: 0, -inf, or what it weighs."""
+        """Return the logarithm of f(x) of the prefix as a whole text: 0, -inf, or its weight."""
         return 0.0 if self.accepts else -math.inf
 
 

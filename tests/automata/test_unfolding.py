@@ -1,0 +1,117 @@
+"""Automata that are written where they are entered: the same masks, whatever is written."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcgcd.automata import Vocabulary, compile_expression
+from pcgcd.automata import expressions as ex
+from pcgcd.automata.expressions.compilation import compile_block
+from pcgcd.automata.lifting import ByteTable, lift
+from pcgcd.automata.lifting.unfolding import UnfoldingTable
+from pcgcd.automata.masks.bits import unpack
+from pcgcd.automata.masks.lazy import TokenMasks
+from pcgcd.automata.masks.table import MaskTable
+from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
+from tests.automata.test_blocks import PAIRS, TEXTS, nested
+
+PIECES = [b"[", b"]", b"a", b",", b"{", b"}", b"[[", b"a]", b"],[a", b",a"]
+VOCABULARY = Vocabulary.from_bytes([*PIECES, None], eos_ids=len(PIECES))
+MOST = 3
+
+
+def members(pattern):
+    """All sequences of at most MOST tokens whose text Python's ``re`` accepts."""
+    for length in range(MOST + 1):
+        for ids in itertools.product(range(len(PIECES)), repeat=length):
+            if re.fullmatch(pattern, b"".join(PIECES[i] for i in ids).decode()):
+                yield ids
+
+
+@settings(max_examples=40, deadline=None)
+@given(pair=PAIRS)
+def test_masks_are_those_of_all_texts_that_re_accepts(pair):
+    texts = list(members(pair.pattern))
+    masks = TokenMasks(pair.expression, VOCABULARY)
+    for text in TEXTS[:150]:
+        assert masks.matches(text.encode()) == bool(re.fullmatch(pair.pattern, text)), text
+    for prefix in [(), *((i,) for i in range(len(PIECES)))]:
+        states = masks.start()
+        for token in prefix:
+            states = masks.advance(states, token)
+        for remaining in range(MOST - len(prefix) + 1):
+            within = [t for t in texts if len(t) <= len(prefix) + remaining]
+            begun = [t for t in within if t[: len(prefix)] == prefix]
+            expected = {t[len(prefix)] for t in begun if t != prefix}
+            if remaining and prefix in texts:
+                expected.add(len(PIECES))
+            found = np.flatnonzero(unpack(masks.mask(states, remaining), VOCABULARY.size))
+            assert set(found.tolist()) == expected, (prefix, remaining)
+            assert masks.can_end(states, remaining) == bool(begun)
+
+
+@settings(max_examples=40, deadline=None)
+@given(pair=PAIRS, random=st.randoms(use_true_random=False))
+def test_masks_equal_those_of_the_lifted_automaton(pair, random):
+    full = MaskTable(lift(compile_expression(pair.expression), VOCABULARY))
+    lazy = TokenMasks(pair.expression, VOCABULARY)
+    for budgets in ((None,), (None, 1, 2, 4, 9)):  # what is exact is known from the second on
+        states, lazy_states = full.start(), lazy.start()
+        for _ in range(8):
+            for remaining in budgets:
+                assert (full.mask(states, remaining) == lazy.mask(lazy_states, remaining)).all()
+            tokens = np.flatnonzero(unpack(full.mask(states), full.vocab_size)).tolist()
+            token = random.choice(tokens) if tokens else 0
+            states, lazy_states = full.advance(states, token), lazy.advance(lazy_states, token)
+            assert bool(states) == bool(lazy_states)
+
+
+def test_only_what_is_entered_is_written():
+    masks = TokenMasks(nested(12, as_blocks=True), VOCABULARY)
+    table = masks._table
+    assert isinstance(table, UnfoldingTable)
+    states = masks.start()
+    for token in (6, 4, 0, 2):  # [[{[a
+        masks.mask(states)
+        states = masks.advance(states, token)
+    found = np.flatnonzero(unpack(masks.mask(states), VOCABULARY.size)).tolist()
+    assert [PIECES[i] for i in found] == [b"]", b",", b"],[a", b",a"]
+    assert sum(table.is_written) <= 12 < len(table.distance) // 100
+    assert table.num_states < len(table.distance) // 10
+    for unknown in (table.num_states, len(table.distance) - 1, -1):
+        with pytest.raises(InvalidParameterError, match="states must lie in"):
+            masks.mask(unknown)
+    assert masks.shortest_length() == 1
+    assert all(table.is_written)
+    assert table.num_states == len(table.distance)
+
+
+@pytest.mark.parametrize(
+    ("expression", "pieces"),
+    [
+        (nested(2, as_blocks=True), [b"[", b"a", b"a]", b",", b"{", b"}"]),  # no ] alone
+        (compile_block(ex.literal("[a") + ex.star(ex.literal(",a")) + ex.literal("]")), PIECES[1:]),
+    ],
+)
+def test_without_a_token_for_each_byte_everything_is_written(expression, pieces):
+    vocabulary = Vocabulary.from_bytes([*pieces, None], eos_ids=len(pieces))
+    masks = TokenMasks(expression, vocabulary)
+    assert type(masks._table) is ByteTable
+    full = MaskTable(lift(compile_expression(expression), vocabulary))
+    for remaining in (None, 1, 2, 3, 5):
+        found, expected = masks.mask(masks.start(), remaining), full.mask(full.start(), remaining)
+        assert (found == expected).all()
+
+
+def test_too_many_states_are_refused_before_they_are_written():
+    huge = nested(40, as_blocks=True)
+    with pytest.raises(AutomatonTooLargeError, match="over the limit"):
+        TokenMasks(huge, VOCABULARY)
+    with pytest.raises(AutomatonTooLargeError, match="limit of 50"):
+        TokenMasks(nested(4, as_blocks=True), VOCABULARY, state_limit=50)
