@@ -34,6 +34,8 @@ _ENGINE = ("tests/engine/test_algorithm_1.py", "tests/engine/test_guides.py")
 _ALGEBRA = ("tests/automata/test_algebra.py",)
 _AUTOMATON = ("tests/automata/test_automaton.py",)
 _MASKS = ("tests/automata/test_masks.py",)
+_LAZY = ("tests/engine/test_lazy.py",)
+_UNFOLDING = ("tests/automata/test_unfolding.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
 _COPYING = ("tests/hmm/test_copying.py",)
 _WALKS = ("tests/hmm/test_walks.py",)
@@ -57,8 +59,8 @@ MUTANTS = (
     Mutant(
         "the guide does not see the prompt",
         "decoding/targets.py",
-        "not guided else given(self.guide, prompt, samples)",
-        "not guided else self.guide",
+        "return engine_of(given(self.guide, prompt, samples), self.automaton)",
+        "return engine_of(self.guide, self.automaton)",
         _TARGETS,
     ),
     Mutant(
@@ -238,6 +240,20 @@ MUTANTS = (
         _ENGINE,
     ),
     Mutant(
+        "lazily, one token too many remains",
+        "engine/tracks.py",
+        "return LazyTrack(self.graph, after, self.remaining - 1)",
+        "return LazyTrack(self.graph, after, self.remaining)",
+        _LAZY,
+    ),
+    Mutant(
+        "lazily, bytes that are no tokens are counted as tokens",
+        "automata/masks/lazy.py",
+        "distance = self._table.distance if self._spells_all else self.distance",
+        "distance = self._table.distance",
+        _LAZY,
+    ),
+    Mutant(
         "the rest of a prefix without its paths",
         "engine/backward.py",
         "logs = np.log(dots) + level.log_scale[slot[kept]] + track.log_counts[kept]",
@@ -245,6 +261,20 @@ MUTANTS = (
         _ENGINE,
     ),
     # -- automata ---------------------------------------------------------------------------------
+    Mutant(
+        "what a walk has met and is not written yet is taken as a dead end",
+        "automata/masks/lazy.py",
+        "and self._table.complete(int(self._out.pool[0])):",
+        "and False:",
+        _UNFOLDING,
+    ),
+    Mutant(
+        "the copies of a block end where the first one does",
+        "automata/lifting/unfolding.py",
+        "key = (id(block), end)",
+        "key = (id(block), 0)",
+        _UNFOLDING,
+    ),
     Mutant(
         "padding allows no end after an accepting state",
         "automata/padding.py",
