@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,6 +45,12 @@ class Labels:
     def tokens(self, label: int) -> Indices:
         """The members of a label, in order."""
         return np.flatnonzero(self.label_class[label][self.token_class])
+
+    @cached_property
+    def masks(self) -> list[int]:
+        """The labels as integers, in which bit t stands for token t: for small vocabularies."""
+        rows = np.packbits(self.label_class[:, self.token_class], axis=1, bitorder="little")
+        return [int.from_bytes(row.tobytes(), "little") for row in rows]
 
     def overlaps(self) -> Mask:
         """Which pairs of labels share a token, (labels, labels)."""

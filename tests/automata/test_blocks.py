@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pcgcd.automata import compile_expression
 from pcgcd.automata import expressions as ex
 from pcgcd.automata.expressions.compilation import compile_block
+from pcgcd.automata.expressions.substitution import substituted
+from pcgcd.automata.expressions.word_lists import all_but
 from pcgcd.errors import AutomatonTooLargeError
 
 TEXTS = ["".join(t) for n in range(6) for t in itertools.product("[]a,", repeat=n)]
@@ -120,6 +122,45 @@ def test_what_begins_its_own_texts_is_embedded() -> None:
     block = compile_block(number)
     assert isinstance(block, ex.Embedded)
     assert compile_block(ex.literal("a") + (ex.literal("b") & ex.literal("c"))) == ex.NOTHING
+
+
+FEW, MANY = (
+    Pair(compile_block(ex.literal("(") + inner + ex.literal(")")), pattern)
+    for inner, pattern in ((ex.literal("a"), r"\(a\)"), (ex.star(ex.literal("a")), r"\(a*\)"))
+)
+# From a block to something that it is part of.
+CONTEXTS = st.recursive(
+    st.one_of(LEAVES.map(lambda leaf: lambda _: leaf), st.just(lambda hole: hole)),
+    lambda inner: st.one_of(
+        inner.map(lambda make: lambda hole: _bracketed(make(hole))),
+        inner.map(lambda make: lambda hole: _repeated(make(hole), 0, 3)),
+        st.tuples(inner, inner, st.sampled_from(["", "|"])).map(
+            lambda parts: lambda hole: _joined(parts[0](hole), parts[1](hole), parts[2])
+        ),
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(context=CONTEXTS)
+def test_a_block_in_place_of_another_is_as_if_it_had_been_there(context) -> None:
+    found = substituted(context(FEW).expression, {FEW.expression: MANY.expression})
+    pattern = re.compile(context(MANY).pattern)
+    fa = compile_expression(found)
+    for text in ("".join(t) for n in range(5) for t in itertools.product("[]a,()", repeat=n)):
+        assert fa.accepts(text.encode()) == bool(pattern.fullmatch(text)), text
+
+
+@settings(max_examples=60, deadline=None)
+@given(words=st.sets(st.text("a,[", max_size=4), max_size=6))
+def test_all_but_some_words_is_a_difference_of_sets(words: set[str]) -> None:
+    pattern = "(?:a|,[a,])*"
+    letters = ex.literal("a") | ex.literal(",") + ex.byte_set(b"a,")
+    everything = compile_expression(ex.star(letters), deterministic=True)
+    left = compile_expression(all_but(everything, [word.encode() for word in words]))
+    expected = {text for text in TEXTS if re.fullmatch(pattern, text)} - words
+    assert {text for text in TEXTS if left.accepts(text.encode())} == expected
 
 
 MEMBERS = st.lists(st.tuples(st.sampled_from("ab["), st.booleans()), max_size=4)

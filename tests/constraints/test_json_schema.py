@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from pcgcd.constraints.json_schema import json_schema
@@ -227,6 +228,24 @@ def test_free_values_of_small_schemas_are_nested_deeper():
     deep = '{"z": {"y": [{"x": [1]}]}}'
     assert json_schema({"properties": {"a": {}}}).matches(deep)
     assert not json_schema({"properties": {"a": {}}}, free_depth=2).matches(deep)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"properties": {"a": {}, "b": {"type": "object"}, "c": {"items": {"type": "string"}}}},
+        {"anyOf": [{"type": "array"}, {"items": {"items": {"const": 1}}}, {"type": "object"}]},
+        {"properties": {"a": {}}, "minProperties": 1},
+        {"type": "array", "contains": {"const": 1}},
+    ],
+)
+def test_nesting_deeper_gives_what_building_deeper_gives(schema):
+    found = json_schema(schema).automaton
+    built = [json_schema(schema, free_depth=depth).automaton for depth in (3, 4, 5, 6)]
+    expected = next(each for each in built if each.num_states == found.num_states)
+    for name in ("source", "target", "label", "initial_mask", "accepting_mask"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07", "2020-12"])

@@ -251,7 +251,7 @@ class Block(Expression):
     num_states: int
 
     def __post_init__(self) -> None:
-        self._settle(self.num_states, id(self.graph))
+        self._settle(self.num_states, id(self.graph), *self.inside)
 
 
 @dataclass(frozen=True, eq=False)

@@ -368,9 +368,7 @@ class _Construction:
 
     def place_automaton(self, fa: FiniteAutomaton, entry: int, exit_: int, nonempty: bool) -> None:
         first = self.new_states(fa.num_states)
-        members = fa.labels.label_class[:, fa.labels.token_class]
-        rows = np.packbits(members, axis=1, bitorder="little")
-        number = [self.number(int.from_bytes(row.tobytes(), "little")) for row in rows]
+        number = list(map(self.number, fa.labels.masks))
         label = [number[i] for i in fa.label.tolist()]
         self.source += (fa.source + first).tolist()
         self.target += (fa.target + first).tolist()

@@ -1,4 +1,4 @@
-"""Long lists of texts: a trie over sorted arrays, then its minimal automaton."""
+"""Lists of texts, and what is left without them: a trie over sorted arrays."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import NOTHING, Embedded, Expression, literal, union
 from pcgcd.automata.graphs import Graph, pack
 
@@ -24,10 +25,66 @@ def word_list(words: Iterable[bytes]) -> Expression:
     return Embedded(_trie(distinct).refined().automaton())
 
 
+def all_but(automaton: FiniteAutomaton, words: Iterable[bytes]) -> Expression:
+    """The texts of a deterministic automaton over bytes without some of them.
+
+    A node of the words' trie does what the state does that the automaton is in, but for the bytes
+    that lead to other nodes. So the time grows with the bytes of the words, and no complement has
+    to be made.
+
+    >>> from pcgcd.automata.expressions.compilation import compile_expression
+    >>> letters = compile_expression(
+    ...     literal("a") | literal("b") | literal("ab"), deterministic=True
+    ... )
+    >>> left = compile_expression(all_but(letters, [b"a", b"abc"]))
+    >>> [text for text in (b"a", b"b", b"ab", b"abc") if left.accepts(text)]
+    [b'b', b'ab']
+    """
+    distinct = sorted(set(words))
+    if not distinct:
+        return Embedded(automaton)
+    trie, masks = _trie(distinct), automaton.labels.masks
+    out: dict[int, list[tuple[int, int]]] = {}
+    for source, target, label in zip(automaton.source, automaton.target, automaton.label):
+        out.setdefault(int(source), []).append((int(target), masks[label]))
+    nodes = trie.num_states
+    state = [int(np.flatnonzero(automaton.initial_mask)[0])] + [-1] * (nodes - 1)
+    taken = [0] * nodes
+    found: list[tuple[int, int, int]] = []  # with the labels as bits
+    # Parents come before their children.
+    for node, child, byte in zip(trie.source.tolist(), trie.target.tolist(), trie.label.tolist()):
+        ways = (target for target, mask in out.get(state[node], ()) if mask >> byte & 1)
+        state[child] = next(ways, -1)
+        taken[node] |= 1 << byte
+        found.append((node, child, 1 << byte))
+    for node, here in enumerate(state):
+        left = ((target, mask & ~taken[node]) for target, mask in out.get(here, ()))
+        found += [(node, nodes + target, mask) for target, mask in left if mask]
+    for here, ways_on in out.items():
+        found += [(nodes + here, nodes + target, mask) for target, mask in ways_on]
+    number = {mask: i for i, mask in enumerate(dict.fromkeys(mask for *_, mask in found))}
+    edges = np.array([(a, b, number[mask]) for a, b, mask in found], dtype=np.int64)
+    source, target, label = edges.T.copy()
+    sets = b"".join(mask.to_bytes(32, "little") for mask in number)
+    accepting = np.append(automaton.accepting_mask, False)[state] & ~trie.accepting
+    graph = Graph(
+        nodes + automaton.num_states,
+        source,
+        target,
+        label,
+        np.frombuffer(sets, dtype=np.int64).reshape(-1, 4),
+        256,
+        np.arange(256),
+        np.arange(nodes + automaton.num_states) == 0,
+        np.concatenate([accepting, automaton.accepting_mask]),
+    )
+    return Embedded(graph.automaton())
+
+
 def _trie(words: list[bytes]) -> Graph:
     """A node for each distinct prefix, numbered by the first word (in order) that has it."""
     lengths = np.array([len(word) for word in words])
-    width = int(lengths.max())
+    width = max(1, int(lengths.max()))
     flat = np.frombuffer(b"".join(word.ljust(width, b"\0") for word in words), dtype=np.uint8)
     table = flat.reshape(len(words), width)
     inside = np.arange(width) < lengths[:, None]

@@ -47,7 +47,9 @@ def array_expression(builder: Builder, spec: ArraySpec, depth: int) -> Expressio
         parts.append(_distinct(builder, spec, spec.unique, most))
     if spec.repeated:
         parts.append(_repeated(builder, spec, spec.repeated))
-    return layout.bracketed("[", intersection(*(p for p in parts if p is not None)), "]")
+    items = [part for part in parts if part is not None]
+    builder.is_written_out |= len(items) > 1
+    return layout.bracketed("[", intersection(*items), "]")
 
 
 def _most(builder: Builder, spec: ArraySpec) -> int | None:

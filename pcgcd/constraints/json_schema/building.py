@@ -12,6 +12,7 @@ from pcgcd.automata.expressions import (
     union,
 )
 from pcgcd.automata.expressions.compilation import compile_block
+from pcgcd.automata.expressions.substitution import substituted
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.constraints.json_schema.arrays import array_expression
 from pcgcd.constraints.json_schema.characters import JSON, Notation
@@ -24,8 +25,9 @@ from pcgcd.constraints.json_schema.formulas import (
     Formula,
     Holds,
 )
-from pcgcd.constraints.json_schema.layout import Layout, listing
-from pcgcd.constraints.json_schema.numbers import ANY_NUMBER, number_expression
+from pcgcd.constraints.json_schema.free_values import Writing, free_brackets, free_value
+from pcgcd.constraints.json_schema.layout import Layout
+from pcgcd.constraints.json_schema.numbers import number_expression
 from pcgcd.constraints.json_schema.objects import object_expression, object_parts
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.constraints.json_schema.specs import (
@@ -36,7 +38,7 @@ from pcgcd.constraints.json_schema.specs import (
     Spec,
     StringSpec,
 )
-from pcgcd.constraints.json_schema.strings import any_string, string_expression
+from pcgcd.constraints.json_schema.strings import string_expression
 from pcgcd.errors import AutomatonTooLargeError, UnsupportedConstraintError
 
 _SMALL = 200
@@ -70,7 +72,10 @@ class Builder:
         self.reader = reader
         self.style = style
         self._built: dict[tuple[Formula, int], Expression] = {}
-        self._free: dict[int, Expression] = {}
+        self._free: list[Expression] = []  # by depth
+        self._writing = Writing(style.layout, style.notations, style.constants)
+        # Whether free values may be inside of automata that were built by themselves.
+        self.is_written_out = False
         self._children: dict[Formula, tuple[Formula, ...]] = {}
         self._recursive: dict[Formula, bool] = {}
         self._orders: dict[Formula, tuple[str, ...]] = {}
@@ -115,19 +120,21 @@ class Builder:
 
     def anything(self, depth: int) -> Expression:
         """Any JSON value, nested up to a depth."""
-        known = self._free.get(depth)
-        if known is None:
-            string = any_string(self.style.notations)
-            options = [*map(literal, self.style.constants), ANY_NUMBER, string]
-            if depth > 0:
-                inner, layout = self.anything(depth - 1), self.style.layout
-                entry = string + layout.colon + inner
-                for left, body, right in (("[", inner, "]"), ("{", entry, "}")):
-                    body = layout.bracketed(left, listing(body, layout.comma), right)
-                    options.append(self.settled(body))
-            known = union(*options)
-            self._free[depth] = known
-        return known
+        for level in range(len(self._free), depth + 1):
+            known = free_value(self._writing, level)
+            self._check_states(known.size)
+            self._free.append(known)
+        return self._free[depth]
+
+    def deepened(self, value: Expression, levels: int) -> Expression | None:
+        """What was built, with free values nested deeper; None if it has to be built again."""
+        if self.is_written_out:
+            return None
+        deeper: dict[Expression, Expression] = {}
+        for depth in range(1, len(self._free)):
+            old, new = (free_brackets(self._writing, d) for d in (depth, depth + levels))
+            deeper.update(zip(old, new, strict=True))
+        return substituted(value, deeper)
 
     def item_limit(self, item: Expression) -> int:
         """How many items can be counted at all."""
@@ -154,12 +161,14 @@ class Builder:
         """A large expression as one letter of those that it is part of."""
         if expression.size < _SMALL:
             return expression
-        needed = expression.size
-        if needed <= _EASY * self.style.max_states:
-            block = compile_block(expression, state_limit=max(STATE_LIMIT, self.style.max_states))
-            needed = block.size
-            if needed <= self.style.max_states:
-                return block
+        self._check_states(expression.size // _EASY)
+        block = compile_block(expression, state_limit=max(STATE_LIMIT, self.style.max_states))
+        self._check_states(block.size)
+        return block
+
+    def _check_states(self, needed: int) -> None:
+        if needed <= self.style.max_states:
+            return
         raise AutomatonTooLargeError(
             f"a part of the schema needs about {needed:,} states, over the limit of "
             f"{self.style.max_states:,}; raise state_limit, or lower max_depth, free_depth or "

@@ -69,7 +69,19 @@ def spell_set(ranges: Ranges, notation: Notation = JSON) -> Expression:
 
 def spell_text(text: str, notation: Notation = JSON) -> Expression:
     """The characters of a text, without the quotes around it."""
+    only = only_spelling(text, notation)
+    if only is not None:
+        return literal(only)
     return concatenation(*(spell_set(((ord(c), ord(c)),), notation) for c in text))
+
+
+def only_spelling(text: str, notation: Notation = JSON) -> str | None:
+    """A text as it is written inside quotes, if there is one way only: printable ASCII."""
+    if not (text.isascii() and text.isprintable()):
+        return None
+    if notation.quote not in text and "\\" not in text:
+        return text
+    return text.replace("\\", "\\\\").replace(notation.quote, "\\" + notation.quote)
 
 
 def spelled(text: str, notation: Notation = JSON, *, ascii_only: bool = False) -> str:

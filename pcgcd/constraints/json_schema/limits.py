@@ -91,9 +91,14 @@ def largest(
         # Each level of free values at most doubles the automaton.
         levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
         if levels and deepen and limits.free_depth is None and builder.has_free_values:
-            deeper = Builder(reader, replace(candidate, free_depth=candidate.free_depth + levels))
-            with suppress(AutomatonTooLargeError):
-                built, builder = build(deeper), deeper
+            deepened = builder.deepened(built, levels)
+            if deepened is not None:
+                built = deepened
+            else:
+                free_depth = candidate.free_depth + levels
+                deeper = Builder(reader, replace(candidate, free_depth=free_depth))
+                with suppress(AutomatonTooLargeError):
+                    built, builder = build(deeper), deeper
         _report(reader, builder, limits)
         return built
     raise failure

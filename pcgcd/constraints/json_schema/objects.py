@@ -162,7 +162,10 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     if parts.witnesses:
         alone = NOTHING if any(required for _, required in named) else last
         body = alone | (body & ~EMPTY_STRING) + layout.comma + last
-    return _counted(builder, spec, body, parts, free)
+    counted_body = _counted(builder, spec, body, parts, free)
+    plain = builder.style.order == "schema" and not parts.witnesses and counted_body is body
+    builder.is_written_out |= not plain
+    return counted_body
 
 
 def _entry(builder: Builder, group: Group, depth: int, beside: bool) -> Expression:

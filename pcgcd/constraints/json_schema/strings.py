@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
+from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import (
     Expression,
     byte_set,
@@ -13,13 +14,15 @@ from pcgcd.automata.expressions import (
     star,
     union,
 )
+from pcgcd.automata.expressions.compilation import compile_block, compile_expression
 from pcgcd.automata.expressions.utf8 import character_set
-from pcgcd.automata.expressions.word_lists import word_list
+from pcgcd.automata.expressions.word_lists import all_but, word_list
 from pcgcd.constraints.json_schema.characters import (
     ALL_CHARACTERS,
     JSON,
     Notation,
     hexadecimal,
+    only_spelling,
     spell_set,
     spell_text,
     spelled,
@@ -65,7 +68,7 @@ def _quoted(body: Expression, notation: Notation) -> Expression:
 @cache
 def any_string(notations: tuple[Notation, ...] = (JSON,)) -> Expression:
     """Any string."""
-    return union(*(_quoted(star(_any_character(n)), n) for n in notations))
+    return compile_block(union(*(_quoted(star(_any_character(n)), n) for n in notations)))
 
 
 def string_literal(text: str, notations: tuple[Notation, ...] = (JSON,)) -> Expression:
@@ -86,6 +89,8 @@ def string_expression(
     """
     if spec.values is not None:
         return _listed(spec.values, notations)
+    if spec == StringSpec():
+        return any_string(notations)
     return union(*(_quoted(_body(spec, max_length, escapes, n), n) for n in notations))
 
 
@@ -102,6 +107,12 @@ def _listed(values: tuple[str, ...], notations: tuple[Notation, ...]) -> Express
     )
 
 
+@cache
+def _all_strings(notation: Notation) -> FiniteAutomaton:
+    """All strings without quotes, where a printable character of ASCII has one spelling."""
+    return compile_expression(star(spell_set(ALL_CHARACTERS, notation)), deterministic=True)
+
+
 @lru_cache(maxsize=4096)
 def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) -> Expression:
     most = spec.most if spec.most is None else min(spec.most, max(max_length, spec.least))
@@ -114,9 +125,14 @@ def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) 
         searched(source, False, notation) if positive else not_found(source, notation)
         for source, positive in spec.patterns
     ]
+    counted = spec.least > 0 or most is not None
+    names = [only_spelling(text, notation) for text in spec.excluded]
+    if names and None not in names and not counted and not parts:
+        return all_but(
+            _all_strings(notation), (name.encode() for name in names if name is not None)
+        )
     if spec.excluded:
         parts.append(~union(*(spell_text(text, notation) for text in sorted(spec.excluded))))
-    counted = spec.least > 0 or most is not None
     rich = escapes or not counted or max(spec.least, most or 0) <= _SHORT
     plain = spell_set(ALL_CHARACTERS, notation) if parts else _any_character(notation)
     character = plain if rich else _raw_character(notation)
