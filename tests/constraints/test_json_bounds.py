@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
+from pcgcd.automata import compile_expression
+from pcgcd.automata.expressions import Expression
 from pcgcd.constraints import function_call, json_schema
+from pcgcd.constraints.json_schema.building import Builder, Style
+from pcgcd.constraints.json_schema.document import Document
+from pcgcd.constraints.json_schema.formulas import holds
+from pcgcd.constraints.json_schema.layout import make_layout
+from pcgcd.constraints.json_schema.limits import Limits, largest
+from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError, LoweredBoundWarning
 
 
@@ -124,3 +132,82 @@ def test_the_limit_of_states_follows_a_constraint_into_others() -> None:
     larger = json_schema(strings(2, 3), state_limit=1_000_000)
     assert (larger + "x").state_limit == ("x" + larger).state_limit == 1_000_000
     assert larger.star().state_limit == 1_000_000
+
+
+EVERYTHING_THAT_CAN_BE_LOWERED = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "maxLength": 200},
+        "items": {"type": "array", "items": {"const": 1}, "maxItems": 90},
+        "names": {"type": "object", "additionalProperties": {"const": 1}, "maxProperties": 80},
+        "tree": {"$ref": "#/$defs/tree"},
+        "free": {},
+    },
+    "$defs": {"tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+}
+
+
+def nested(depth: int) -> list[Any]:
+    return [nested(depth - 1)] if depth > 1 else []
+
+
+LARGEST = {
+    "maxLength": {"text": "a" * 200},
+    "maxItems": {"items": [1] * 90},
+    "maxProperties": {"names": {f"n{i}": 1 for i in range(80)}},
+    "max_depth": {"tree": nested(6)},
+    "free_depth": {"free": nested(3), "other": nested(2)},
+}
+
+
+@pytest.mark.parametrize("retries", range(8))
+def test_nothing_is_lowered_in_silence_however_often_building_is_tried(retries: int) -> None:
+    """A build that is too large again and again: what is refused in the end has been reported."""
+    reader = Reader(Document(EVERYTHING_THAT_CAN_BE_LOWERED))
+    style = Style(make_layout("bounded"), "schema")
+    tried: list[Style] = []
+
+    def build(builder: Builder) -> Expression:
+        tried.append(builder.style)
+        narrow = len(tried) == 2
+        if len(tried) <= retries and not narrow:
+            raise AutomatonTooLargeError("for the test")
+        return builder.value(holds(reader.document.root), builder.style.max_depth)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        automaton = compile_expression(largest(reader, style, Limits(), build))
+    refused = {
+        name for name, value in LARGEST.items() if not automaton.accepts(json.dumps(value).encode())
+    }
+    reported = {line.split(" ")[0] for line in reader.dropped if "lowered from" in line}
+    assert refused == reported
+    assert [warning.category for warning in caught] == [LoweredBoundWarning] * bool(refused)
+    assert len(set(tried)) == len(tried)
+    assert refused or retries < 2
+
+
+def test_what_is_too_large_in_the_narrowest_limits_is_not_tried_in_others() -> None:
+    reader, tried = Reader(Document(EVERYTHING_THAT_CAN_BE_LOWERED)), []
+
+    def build(builder: Builder) -> Expression:
+        tried.append(builder.style)
+        raise AutomatonTooLargeError(f"attempt {len(tried)}")
+
+    with pytest.raises(AutomatonTooLargeError, match="attempt 2"):
+        largest(reader, Style(make_layout("bounded")), Limits(), build)
+    assert [style.max_depth for style in tried] == [6, 2]
+
+
+def test_limits_that_would_change_nothing_are_not_tried() -> None:
+    reader, depths = Reader(Document({"type": "array", "items": {"$ref": "#"}})), []
+
+    def build(builder: Builder) -> Expression:
+        depths.append(builder.style.max_depth)
+        if len(depths) in (2, 5):  # the narrowest, and the last of the others
+            return builder.value(holds(reader.document.root), builder.style.max_depth)
+        raise AutomatonTooLargeError("for the test")
+
+    with pytest.warns(LoweredBoundWarning, match="max_depth lowered from 6 to 3"):
+        largest(reader, Style(make_layout("bounded")), Limits(), build)
+    assert depths == [6, 2, 6, 4, 3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pcgcd.automata.expressions import (
@@ -76,9 +76,6 @@ class Builder:
         self._writing = Writing(style.layout, style.notations, style.constants)
         # Whether free values may be inside of automata that were built by themselves.
         self.is_written_out = False
-        self._children: dict[Formula, tuple[Formula, ...]] = {}
-        self._recursive: dict[Formula, bool] = {}
-        self._orders: dict[Formula, tuple[str, ...]] = {}
         self._level = 0
         self.lowered: dict[str, None] = {}  # bounds of the schema that are not its own any more
         self._place = reader.document.root.pointer
@@ -87,6 +84,11 @@ class Builder:
     def has_free_values(self) -> bool:
         """Whether what was built has values of which nothing is known."""
         return bool(self._free)
+
+    @property
+    def has_recursion(self) -> bool:
+        """Whether what was built has values that contain values of the same kind."""
+        return any(depth >= 0 for _, depth in self._built)
 
     def value(self, formula: Formula, depth: int) -> Expression:
         """The texts of all values for which a formula holds, ``depth`` levels if it recurs."""
@@ -126,11 +128,13 @@ class Builder:
             self._free.append(known)
         return self._free[depth]
 
-    def deepened(self, value: Expression, levels: int) -> Expression | None:
+    def deepened(self, value: Expression, free_depth: int) -> Expression | None:
         """What was built, with free values nested deeper; None if it has to be built again."""
         if self.is_written_out:
             return None
         deeper: dict[Expression, Expression] = {}
+        levels = free_depth - self.style.free_depth
+        self.style = replace(self.style, free_depth=free_depth)
         for depth in range(1, len(self._free)):
             old, new = (free_brackets(self._writing, d) for d in (depth, depth + levels))
             deeper.update(zip(old, new, strict=True))
@@ -156,6 +160,11 @@ class Builder:
         """Note that a bound at the current place is lowered."""
         place = f"{self._place}/{keyword}"
         self.lowered[f"{keyword} at {place} lowered from {bound:,} to {used:,}"] = None
+
+    def lower_depth(self, name: str, usual: int, used: int) -> None:
+        """Note if values are nested less deep than usual."""
+        if used < usual:
+            self.lowered[f"{name} lowered from {usual} to {used}"] = None
 
     def settled(self, expression: Expression) -> Expression:
         """A large expression as one letter of those that it is part of."""
@@ -225,12 +234,12 @@ class Builder:
 
     def order_of(self, formula: Formula) -> tuple[str, ...]:
         """The order of the names that are mentioned for one value, whatever sub-schemas hold."""
-        if formula not in self._orders:
+        if formula not in self.reader.orders:
             names: dict[str, None] = {}
             late: dict[str, None] = {}
             self._collect(formula, names, late, set())
-            self._orders[formula] = tuple({**names, **late})
-        return self._orders[formula]
+            self.reader.orders[formula] = tuple({**names, **late})
+        return self.reader.orders[formula]
 
     def _collect(
         self, formula: Formula, names: dict[str, None], late: dict[str, None], seen: set[Place]
@@ -253,23 +262,23 @@ class Builder:
     def _is_recursive(self, start: Formula) -> bool:
         """Whether a value may contain a value for which the same must hold, at any depth."""
         # Depth first: what is met again while it is open contains itself, and so do all above it.
-        path = {} if start in self._recursive else {start: iter(self._inside(start))}
+        path = {} if start in self.reader.recursive else {start: iter(self._inside(start))}
         while path:
             formula, rest = next(reversed(path.items()))
             for child in rest:
-                if child in path or self._recursive.get(child):
-                    self._recursive.update(dict.fromkeys(path, True))
-                elif child not in self._recursive:
+                if child in path or self.reader.recursive.get(child):
+                    self.reader.recursive.update(dict.fromkeys(path, True))
+                elif child not in self.reader.recursive:
                     path[child] = iter(self._inside(child))
                     break
             else:
-                self._recursive.setdefault(formula, False)
+                self.reader.recursive.setdefault(formula, False)
                 del path[formula]
-        return self._recursive[start]
+        return self.reader.recursive[start]
 
     def _inside(self, formula: Formula) -> tuple[Formula, ...]:
         """The formulas on items and properties."""
-        known = self._children.get(formula)
+        known = self.reader.inside.get(formula)
         if known is None:
             found: dict[Formula, None] = {}
             for spec in self.reader.options(formula, "array"):
@@ -277,15 +286,15 @@ class Builder:
                 found.update(dict.fromkeys(items))
             for spec in self.reader.options(formula, "object"):
                 try:
-                    ways = object_parts(self, spec, ())
+                    ways = object_parts(self.reader, spec)
                 except UnsupportedConstraintError:
                     continue
                 for parts in ways:
                     found.update((inner, None) for _, inner, _ in parts.named)
                     found.update((group.formula, None) for group in parts.groups)
             known = tuple(f for f in found if f not in (TRUE, FALSE))
-            self._children[formula] = known
-            if len(self._children) > _MAX_FORMULAS:
+            self.reader.inside[formula] = known
+            if len(self.reader.inside) > _MAX_FORMULAS:
                 raise UnsupportedConstraintError(
                     f"the schema has more than {_MAX_FORMULAS:,} combinations of sub-schemas; "
                     f"make it smaller"

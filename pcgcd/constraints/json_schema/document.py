@@ -14,6 +14,7 @@ _DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples", "example"})
 _NAMED = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
+_COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties")
 # Up to this draft, what stands beside "$ref" says nothing.
 _LAST_LONE_REFERENCE = 7
 _MAX_NESTING = 200
@@ -79,7 +80,8 @@ class Document:
         self._dynamic: dict[str, int] = {}
         self._recursive = 0
         self.uses_unevaluated = False
-        self.lengths: list[int] = []
+        self.lengths: list[int] = []  # how far characters, and how far items or properties count
+        self.counts: list[int] = []
         self.root = self._place("#", root, self._base(root, ""))
         self._resources[self.root.base] = "#"
         if isinstance(root, dict) and isinstance(root.get("$id"), str):
@@ -190,8 +192,9 @@ class Document:
                     self._dynamic[name] = self._dynamic.get(name, 0) + 1
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             self.uses_unevaluated = True
-        if isinstance(schema.get("maxLength"), int):
-            self.lengths.append(schema["maxLength"])
+        for keyword, bounds in (("maxLength", self.lengths), *((k, self.counts) for k in _COUNTS)):
+            if isinstance(schema.get(keyword), int):
+                bounds.append(schema[keyword])
         return inner
 
 

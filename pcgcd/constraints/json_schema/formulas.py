@@ -68,8 +68,11 @@ def among(values: Iterable[Any], positive: bool = True) -> Formula:
 
 def both(parts: Iterable[Formula]) -> Formula:
     """That all parts hold."""
+    given = tuple(parts)
+    if len(given) == 1:
+        return given[0]
     kept: dict[Formula, None] = {}
-    for part in parts:
+    for part in given:
         for piece in part.parts if isinstance(part, Both) else (part,):
             if piece == FALSE or (isinstance(piece, Holds | Among) and negation(piece) in kept):
                 return FALSE

@@ -2,23 +2,24 @@
 
 What has no end (values of which nothing is known, schemas that contain themselves) is written out
 to a depth. What is counted (characters, items, properties) is counted as far as the schema says, if
-that is possible within the limit of states. Otherwise the largest bounds are lowered first, and
-every one that is lowered is reported.
+that is possible within the limit of states. Otherwise the largest bounds are lowered first, then
+depths, and every one that is lowered is reported.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pcgcd.automata.expressions import Expression
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.json_schema.building import Builder, Style
+from pcgcd.constraints.json_schema.document import Document
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.errors import AutomatonTooLargeError, LoweredBoundWarning
 
@@ -80,32 +81,39 @@ def largest(
         if value is not None:
             most = None if name == "state_limit" else 100_000
             check_whole_number(name, value, int(name == "state_limit"), most)
-    failure = AutomatonTooLargeError("the schema needs too many states")
-    for candidate in _styles(reader.document.lengths, style, limits):
+    first, *others = _styles(reader.document, style, limits)
+
+    def attempt(candidate: Style) -> tuple[Expression, Builder]:
         builder = Builder(reader, candidate)
-        try:
-            built = build(builder)
-        except AutomatonTooLargeError as error:
-            failure = error
-            continue
-        # Each level of free values at most doubles the automaton.
-        levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
-        if levels and deepen and limits.free_depth is None and builder.has_free_values:
-            deepened = builder.deepened(built, levels)
-            if deepened is not None:
-                built = deepened
-            else:
-                free_depth = candidate.free_depth + levels
-                deeper = Builder(reader, replace(candidate, free_depth=free_depth))
-                with suppress(AutomatonTooLargeError):
-                    built, builder = build(deeper), deeper
-        _report(reader, builder, limits)
-        return built
-    raise failure
+        return build(builder), builder
+
+    try:
+        built, builder = attempt(first)
+    except AutomatonTooLargeError:
+        if not others:
+            raise
+        # What is too large even within the narrowest limits is refused at once.
+        built, builder = attempt(others.pop())
+        for candidate in others:
+            with suppress(AutomatonTooLargeError):
+                built, builder = attempt(candidate)
+                break
+    # Each level of free values at most doubles the automaton.
+    levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
+    if levels and deepen and limits.free_depth is None and builder.has_free_values:
+        with suppress(AutomatonTooLargeError):
+            free_depth = builder.style.free_depth + levels
+            deepened = builder.deepened(built, free_depth)
+            if deepened is None:
+                deepened, builder = attempt(replace(builder.style, free_depth=free_depth))
+            built = deepened
+    _report(reader, builder, limits)
+    return built
 
 
-def _styles(lengths: list[int], style: Style, limits: Limits) -> Iterator[Style]:
+def _styles(document: Document, style: Style, limits: Limits) -> list[Style]:
     """The limits to try, the widest first; such as would change nothing are left out."""
+    lengths = document.lengths
     state_limit = limits.state_limit or STATE_LIMIT
     # Bounds that cannot be kept anyway are lowered until the automaton is moderate.
     moderate = limits.state_limit or min(state_limit, _MODERATE)
@@ -114,7 +122,7 @@ def _styles(lengths: list[int], style: Style, limits: Limits) -> Iterator[Style]
         is_possible = _PLAIN * sum(min(length, _LONGEST) for length in lengths) <= state_limit
         longest = _LONGEST if is_possible else _water_level(lengths, moderate // _PLAIN)
     counted = sum(min(length, longest) for length in lengths)
-    before: Any = None
+    result: dict[Style, Style] = {}  # by what of it matters
     for number, rung in enumerate(_LADDER):
         max_length = longest
         if limits.max_length is None:
@@ -128,9 +136,15 @@ def _styles(lengths: list[int], style: Style, limits: Limits) -> Iterator[Style]
             escapes=number == 0 and _ESCAPED * counted <= min(_MOST_ESCAPED, state_limit),
             max_states=state_limit if rung in (_LADDER[1], _LADDER[-1]) else moderate,
         )
-        if candidate != before:
-            yield candidate
-        before = candidate
+        matters = replace(
+            candidate,
+            max_length=min(max_length, max(lengths, default=0)),
+            max_items=min(rung.max_items, max(document.counts, default=0)),
+            max_states=0,
+        )
+        if matters not in result or result[matters].max_states < candidate.max_states:
+            result[matters] = candidate
+    return list(result.values())
 
 
 def _water_level(lengths: list[int], most: int) -> int:
@@ -150,6 +164,15 @@ def _water_level(lengths: list[int], most: int) -> int:
 
 def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
     """Add what was lowered to ``dropped``, and warn unless it was asked for."""
+    style, usual = builder.style, _LADDER[0]
+    if builder.has_recursion and limits.max_depth is None and style.max_depth < usual.max_depth:
+        builder.lower_depth("max_depth", usual.max_depth, style.max_depth)
+    if (
+        builder.has_free_values
+        and limits.free_depth is None
+        and style.free_depth < usual.free_depth
+    ):
+        builder.lower_depth("free_depth", usual.free_depth, style.free_depth)
     reader.dropped.update(builder.lowered)
     lowered = [line for line in builder.lowered if "lowered from" in line]
     if limits.max_length is not None:

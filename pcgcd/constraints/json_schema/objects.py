@@ -8,6 +8,7 @@ equal names counts) keeps it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +35,7 @@ from pcgcd.errors import UnsupportedConstraintError
 
 if TYPE_CHECKING:
     from pcgcd.constraints.json_schema.building import Builder
+    from pcgcd.constraints.json_schema.reading import Reader
 
 _MAX_PATTERNS = 6
 _FEW_IN_ANY_ORDER = 8
@@ -56,57 +58,66 @@ class Parts(NamedTuple):
     witnesses: tuple[Witness, ...]  # of which the last property must satisfy all
 
 
-def object_parts(builder: Builder, spec: ObjectSpec, order: tuple[str, ...]) -> list[Parts]:
+def object_parts(reader: Reader, spec: ObjectSpec, order: tuple[str, ...] = ()) -> list[Parts]:
     """The ways to satisfy a specification; several only where a property must exist somewhere."""
-    reader = builder.reader
+    if spec not in reader.parts:
+        reader.parts[spec] = list(_ways(reader, spec))
+    rank = {name: i for i, name in enumerate(order)}
+
+    def ordered(parts: Parts) -> Parts:
+        named = sorted(parts.named, key=lambda entry: rank.get(entry[0], len(rank)))
+        return parts._replace(named=tuple(named))
+
+    return [ordered(parts) if order else parts for parts in reader.parts[spec]]
+
+
+def _ways(reader: Reader, spec: ObjectSpec) -> Iterator[Parts]:
     choices: list[list[tuple[str | None, Witness]]] = []
     for witness in spec.witnesses:
-        names = [name for name in spec.names if _may_be(builder, witness, name)]
+        names = [name for name in spec.names if _may_be(reader, witness, name)]
         choices.append([*((name, witness) for name in names), (None, witness)])
     if prod(map(len, choices)) > _MAX_CHOICES:
         raise UnsupportedConstraintError(
             f"negated conditions on properties allow more than {_MAX_CHOICES} combinations; name "
             f"fewer properties under 'not', 'if' or 'oneOf'"
         )
-    result = []
+    usual = {name: _on(reader, spec, name) for name in spec.names}
+    groups = tuple(_groups(reader, spec))
     for chosen in product(*choices):
-        rules = tuple(Rule(((name, w.value),)) for name, w in chosen if name is not None)
-        required = tuple(name for name, _ in chosen if name is not None)
-        met = spec.meet(ObjectSpec(required=required, rules=rules)) if chosen else spec
-        if met is None:
+        required = {*spec.required, *(name for name, _ in chosen if name is not None)}
+        if spec.most is not None and len(required) > spec.most:
             continue
-        last = tuple(w for name, w in chosen if name is None)
-        named = tuple(_named(builder, met, order))
-        if all(reader.possible(formula) for _, formula, required in named if required):
-            result.append(Parts(named, tuple(_groups(builder, met)), last))
-    return result
+        formulas = dict(usual)
+        for name, witness in chosen:
+            if name is not None:
+                formulas[name] = _if_possible(reader, both((formulas[name], witness.value)))
+        if not any(formulas[name] is FALSE for name in required):
+            alive = ((name, formula) for name, formula in formulas.items() if formula is not FALSE)
+            named = tuple((name, formula, name in required) for name, formula in alive)
+            yield Parts(named, groups, tuple(witness for name, witness in chosen if name is None))
 
 
-def _may_be(builder: Builder, witness: Witness, name: str) -> bool:
+def _on(reader: Reader, spec: ObjectSpec, name: str) -> Formula:
+    """The condition on the value of a property that may be there, or FALSE."""
+    if spec.keys and not reader.options(both((among([name]), *spec.keys)), "string"):
+        return FALSE
+    return _if_possible(reader, spec.on(name))
+
+
+def _if_possible(reader: Reader, formula: Formula) -> Formula:
+    return formula if reader.possible(formula) else FALSE
+
+
+def _may_be(reader: Reader, witness: Witness, name: str) -> bool:
     return (
         (witness.pattern is None or finds(witness.pattern, name))
         and name not in witness.no_names
         and not any(finds(pattern, name, wide=True) for pattern in witness.no_patterns)
-        and bool(builder.reader.options(both((among([name]), witness.key)), "string"))
+        and bool(reader.options(both((among([name]), witness.key)), "string"))
     )
 
 
-def _named(
-    builder: Builder, spec: ObjectSpec, order: tuple[str, ...]
-) -> list[tuple[str, Formula, bool]]:
-    rank = {name: i for i, name in enumerate(order)}
-    result = []
-    required = frozenset(spec.required)
-    for name in sorted(spec.names, key=lambda name: rank.get(name, len(rank))):
-        formula = spec.on(name)
-        key = both((among([name]), *spec.keys))
-        allowed = builder.reader.possible(formula) and builder.reader.options(key, "string")
-        if allowed or name in required:
-            result.append((name, formula if allowed else FALSE, name in required))
-    return result
-
-
-def _groups(builder: Builder, spec: ObjectSpec) -> list[Group]:
+def _groups(reader: Reader, spec: ObjectSpec) -> list[Group]:
     """Free names, split by the patterns that are found in them."""
     patterns = tuple(dict.fromkeys(p for rule in spec.rules for p, _ in rule.patterns))
     if len(patterns) > _MAX_PATTERNS:
@@ -114,12 +125,12 @@ def _groups(builder: Builder, spec: ObjectSpec) -> list[Group]:
             f"the patterns of properties that apply together are {len(patterns)}, more than "
             f"{_MAX_PATTERNS}; use fewer 'patternProperties'"
         )
-    bases = builder.reader.options(both(spec.keys), "string")
+    bases = reader.options(both(spec.keys), "string")
     names = frozenset(spec.names)
     result = []
     for found in product((True, False), repeat=len(patterns)):
         formula = both(_free(rule, dict(zip(patterns, found, strict=True))) for rule in spec.rules)
-        if not builder.reader.possible(formula):
+        if not reader.possible(formula):
             continue
         mask = StringSpec(excluded=names, patterns=tuple(zip(patterns, found, strict=True)))
         if keys := meet_all(bases, [mask]):
@@ -139,7 +150,8 @@ def object_expression(
     builder: Builder, spec: ObjectSpec, order: tuple[str, ...], depth: int
 ) -> Expression:
     """All objects of a specification."""
-    parts = (_body(builder, spec, parts, depth) for parts in object_parts(builder, spec, order))
+    ways = object_parts(builder.reader, spec, order)
+    parts = (_body(builder, spec, each, depth) for each in ways)
     return builder.style.layout.bracketed("{", union(*parts), "}")
 
 

@@ -94,6 +94,11 @@ class Reader:
         self.relax = relax
         self.dropped: dict[str, None] = {}  # keyword and place
         self.is_relaxed = False
+        # What builders find out, which is the same for all of them.
+        self.parts: dict[ObjectSpec, list[Any]] = {}
+        self.inside: dict[Formula, tuple[Formula, ...]] = {}
+        self.recursive: dict[Formula, bool] = {}
+        self.orders: dict[Formula, tuple[str, ...]] = {}
         self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
         self._active: dict[tuple[Formula, str], None] = {}
         self._possible: dict[Formula, bool] = {}

@@ -206,7 +206,7 @@ def _python_call(builder: Builder, tool: str) -> Expression:
                 f"the number of arguments of {tool!r} is bounded, which is not possible for "
                 f"calls in Python; use style='json'"
             )
-        for parts in object_parts(builder, spec, builder.order_of(formula)):
+        for parts in object_parts(builder.reader, spec, builder.order_of(formula)):
             members = []
             for name, value, required in parts.named:
                 if not name.isidentifier() or keyword.iskeyword(name):
