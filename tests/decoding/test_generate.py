@@ -470,13 +470,13 @@ def test_a_request_that_fails_does_not_end_the_others() -> None:
 
 def test_equal_constraints_of_a_batch_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[Constraint] = []
-    plain = Constraint.compile
+    plain = Constraint.masks
 
-    def counting(self: Constraint, vocabulary: Vocabulary, **others: Any) -> Any:
+    def counting(self: Constraint, vocabulary: Vocabulary) -> Any:
         compiled.append(self)
-        return plain(self, vocabulary, **others)
+        return plain(self, vocabulary)
 
-    monkeypatch.setattr(Constraint, "compile", counting)
+    monkeypatch.setattr(Constraint, "masks", counting)
     requests = [Request(regex("[ab]{2}"), budget=4) for _ in range(5)]
     results = Generator(worlds.table(), smc=pcgcd.SMC(2)).run(requests, seed=0)
     assert all(all(result.satisfied) for result in results)

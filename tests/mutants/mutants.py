@@ -271,8 +271,8 @@ MUTANTS = (
     Mutant(
         "the copies of a block end where the first one does",
         "automata/lifting/unfolding.py",
-        "key = (id(block), end)",
-        "key = (id(block), 0)",
+        "key = (id(part), end)",
+        "key = (id(part), 0)",
         _UNFOLDING,
     ),
     Mutant(

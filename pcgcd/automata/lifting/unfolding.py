@@ -32,16 +32,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
+_MOST_STATES = 100_000  # a kilobyte each, once they are written
 _END = -2  # in a part: the end of the block
 _UNWRITTEN = -2  # in a table: the first cell with several targets, of which there are none
-
-
-class _Way(NamedTuple):
-    """An edge of a block: from a state (None: from the start), through the block, to a state."""
-
-    source: int | None
-    block: Block
-    target: int
 
 
 class _Part(NamedTuple):
@@ -51,7 +44,7 @@ class _Part(NamedTuple):
         delta: The target of each of its inner states and each byte, EMPTY or _END, (S, 256).
         loops: The bytes on which each state only stays, (S, 4).
         entry: The targets of its start, (256,).
-        ways: The blocks that are letters of it.
+        ways: The edges of blocks: from a state (None: from the start), through a part, to a state.
         distance: The least number of bytes from each inner state to the end, (S,).
         length: The least number of bytes of a text.
         used: The bytes that occur in texts, (256,).
@@ -60,7 +53,7 @@ class _Part(NamedTuple):
     delta: Array
     loops: Array
     entry: Array
-    ways: tuple[_Way, ...]
+    ways: tuple[tuple[int | None, _Part, int], ...]
     distance: Array
     length: int
     used: Array
@@ -72,10 +65,9 @@ def _part_of(block: Block) -> _Part | None:
 
 
 def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part | None:
-    inner = [_part_of(block) for block in inside]
-    if any(part is None for part in inner) or graph.initial.sum() != 1:
+    parts = [part for part in map(_part_of, inside) if part is not None]
+    if len(parts) < len(inside) or graph.initial.sum() != 1:
         return None
-    parts = [part for part in inner if part is not None]
     label_class = frozen(unpack(graph.sets, graph.num_classes))
     by_class, several, _ = index_moves(
         graph.source, graph.target, graph.label, label_class, graph.num_states
@@ -88,14 +80,14 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     moves = moves[:, graph.token_class]  # (states, 256 + blocks)
     [start] = np.flatnonzero(graph.initial).tolist()
     is_inner = number >= 0
-    ways = []
-    for k, block in enumerate(inside):
+    ways: list[tuple[int | None, _Part, int]] = []
+    for k, part in enumerate(parts):
         column = moves[:, 256 + k]
         for state in np.flatnonzero(column != EMPTY).tolist():
             if is_inner[state]:
-                ways.append(_Way(int(number[state]), block, int(column[state])))
+                ways.append((int(number[state]), part, int(column[state])))
             if state == start and is_block:
-                ways.append(_Way(None, block, int(column[state])))
+                ways.append((None, part, int(column[state])))
     lengths = np.full(graph.num_classes, NEVER, dtype=np.int64)
     np.minimum.at(lengths, graph.token_class, [1] * 256 + [part.length for part in parts])
     cost = np.where(label_class, lengths, NEVER).min(axis=1, initial=NEVER)
@@ -134,7 +126,7 @@ class UnfoldingTable(ByteTable):
         copies: The copies so far.
         owner: The copy that each state belongs to, (S,).
         is_written: Whether the transitions of each copy are written.
-        known: The copy of each block with each end.
+        known: The copy of each part with each end.
     """
 
     copies: list[_Copy]
@@ -148,13 +140,13 @@ class UnfoldingTable(ByteTable):
     ) -> UnfoldingTable | None:
         """Make the table of an automaton with blocks as letters.
 
-        None if it is not deterministic, or if it has bytes that are no tokens by themselves: then
-        what can be spelled is not known before all of it is written.
+        None if it is not deterministic, if all of it would take much room, or if it has bytes that
+        are no tokens by themselves: then what can be spelled is not known before it is written.
         """
-        part = _part(graph, inside, is_block=False)
+        size = expanded_size(graph, inside)
+        part = _part(graph, inside, is_block=False) if size <= _MOST_STATES else None
         if part is None or (part.used & ~vocabulary.single_bytes).any():
             return None
-        size = expanded_size(graph, inside)
         table = cls(
             Moves(
                 np.empty((size, 256), dtype=np.int32),
@@ -194,32 +186,30 @@ class UnfoldingTable(ByteTable):
             number += 1
 
     def _write(self, number: int) -> None:
-        self.is_written[number] = True
         part, base, end = self.copies[number]
-        stop = base + len(part.delta)
         rows = np.where(part.delta >= 0, part.delta + base, part.delta)
         rows[part.delta == _END] = end
-        self.moves.delta[base:stop] = rows
-        self.moves.loops[base:stop] = part.loops
-        for way in part.ways:
-            if way.source is not None:
-                self._enter(base + way.source, way.block, _target(way, base, end))
+        for source, inner, target in part.ways:
+            if source is not None:
+                self._enter(rows[source], inner, end if target == _END else base + target)
+        # Whoever reads without a lock sees all or nothing of a row.
+        self.moves.loops[base : base + len(rows)] = part.loops
+        self.moves.delta[base : base + len(rows)] = rows
+        self.is_written[number] = True
 
-    def _enter(self, source: int, block: Block, end: int) -> None:
-        """Write the ways from a state into a block."""
-        part = _part_of(block)
-        assert part is not None
-        key = (id(block), end)
+    def _enter(self, row: Array, part: _Part, end: int) -> None:
+        """Write the ways into a part to the row of a state."""
+        key = (id(part), end)
         if key not in self.known:
             self.known[key] = len(self.copies)
             self._place(part, self.num_states, end)
         base = self.copies[self.known[key]].base
-        row, entry = self.moves.delta[source], part.entry
+        entry = part.entry
         row[entry >= 0] = entry[entry >= 0] + base
         row[entry == _END] = end
-        for way in part.ways:
-            if way.source is None:
-                self._enter(source, way.block, _target(way, base, end))
+        for start, inner, target in part.ways:
+            if start is None:
+                self._enter(row, inner, end if target == _END else base + target)
 
     def _place(self, part: _Part, base: int, end: int) -> None:
         """Number the states of a copy."""
@@ -229,7 +219,3 @@ class UnfoldingTable(ByteTable):
         self.owner[base:stop] = len(self.copies)
         self.copies.append(_Copy(part, base, end))
         self.is_written.append(False)
-
-
-def _target(way: _Way, base: int, end: int) -> int:
-    return end if way.target == _END else base + way.target
