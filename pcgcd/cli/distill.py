@@ -48,8 +48,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=["auto", "transformers", "llamacpp", "vllm", "endpoint"],
         default="auto",
-        help="what answers prompts without constraints: auto takes vLLM where it is installed and "
-        "there is a GPU, else the model itself; llamacpp computes in bfloat16 (%(default)s)",
+        help="what answers prompts: auto takes vLLM where it is installed and there is a GPU, else "
+        "the model itself; llamacpp computes in bfloat16; vllm and endpoint leave prompts with "
+        "constraints to the model (%(default)s)",
     )
     add("--endpoint", metavar="URL", help="a server with OpenAI's interface: http://host:8000/v1")
     add("--served-model", metavar="NAME", help="the model's name at the endpoint")

@@ -11,6 +11,7 @@ import torch
 
 from pcgcd.errors import CheckpointError, EmptyLanguageError, InvalidParameterError
 from pcgcd.learning import SampleSet, Source, sample
+from pcgcd.learning.distillation.sampling import SessionEngine
 from pcgcd.lm import LanguageModel
 from tests.learning.worlds import distance, frequencies, table, texts
 
@@ -184,6 +185,17 @@ def test_constrained_and_free_prompts_mix_and_resume(tmp_path: Path) -> None:
     assert torch.equal(whole.tokens, again.tokens)
     with pytest.raises(EmptyLanguageError, match=r"smallest budget that works is"):
         draw(tmp_path / "c", prompts=[Source((0,), {"regex": "a{20}"})])
+
+
+def test_an_engine_with_sessions_answers_all_prompts(tmp_path: Path) -> None:
+    prompts = [Source((0,)), Source((1,), {"regex": "a(a|b)*b"})]
+    options: dict[str, Any] = {"prompts": prompts, "group": 2}
+    other = table(seed=5)
+    expected = draw(tmp_path / "a", other, **options)
+    found = draw(tmp_path / "b", table(), engine=SessionEngine(other, name="other"), **options)
+    assert torch.equal(found.tokens, expected.tokens)
+    assert torch.equal(found.log_probs, expected.log_probs)
+    assert not torch.equal(found.tokens, draw(tmp_path / "c", table(), **options).tokens)
 
 
 def test_prompts_are_held_out_as_a_whole(tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ def sample(
         shard_size: How many there are in each file.
         group: How many samples in a row answer one prompt, which then is read once.
         seed: Decides the samples.
-        engine: What answers prompts that have no constraint; by default the language model here.
+        engine: What answers prompts; by default the language model here. An engine that draws in
+            its own way leaves prompts with a constraint to the language model.
         shards: The numbers of the shards that this call draws, for several machines that share a
             folder; by default all. What is drawn does not depend on who draws it.
         progress: Called with samples and tokens that are new, after each batch; samples that were
@@ -227,7 +228,8 @@ class _Drawing:
             Request(self._automaton(prompts[row]), ids[prompts[row]], length) for row in first
         ]
         rng = seed_of(seed, "constrained", first[0])
-        generator = Generator(self.lm, method="gcd", smc=SMC(group))
+        lm = self.engine.lm if isinstance(self.engine, SessionEngine) else self.lm
+        generator = Generator(lm, method="gcd", smc=SMC(group))
         results = generator.run(requests, seed=rng)
         for row, result in zip(first, results, strict=True):
             if isinstance(result.error, DeadEndError):
