@@ -25,12 +25,9 @@ TOKENS = [b"a", b"b", b"c", b"d", b"e"]
 METHODS = {
     "GCD": {"method": "gcd"},
     "twisted alone": {"method": "twisted", "gcd_share": 0.0},
-    "twisted beside GCD": {"method": "twisted", "gcd_share": 0.5},
-    '... with `potential="prefix"`': {
-        "method": "twisted",
-        "gcd_share": 0.5,
-        "potential": "prefix",
-    },
+    "twisted beside GCD": {"method": "twisted"},
+    '... with `potential="prefix"`': {"method": "twisted", "potential": "prefix"},
+    "... and half GCD": {"method": "twisted", "potential": "prefix", "gcd_share": 0.5},
 }
 
 

@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--budget", type=int, default=128, help="the largest number of tokens (%(default)s)")
     add("--stop", action="append", metavar="TEXT", help="end the text here; repeat")
     add = parser.add_argument_group("how").add_argument
-    add("--method", choices=_METHODS, help="by default pgcd where there is an HMM, else gcd")
+    add("--method", choices=_METHODS, help="by default twisted where there is an HMM, else gcd")
     add("--particles", type=int, default=8, help="the number of texts (%(default)s)")
     add("--model", help="a model's folder, hub id or GGUF file; without it, the default model")
     add(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pcgcd.decoding.contracts import check_ancestors, check_log_twist
 from pcgcd.decoding.next_step import NextStep
-from pcgcd.decoding.portfolio import draw
+from pcgcd.decoding.portfolio import draw, shares_after
 from pcgcd.decoding.potentials import Potential
 from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
@@ -42,8 +42,9 @@ class Population:
         log_weights: (N,) float64, since the last resampling.
         log_probs: log p_lm of the tokens, (N,) float64.
         log_twist: log psi of the prefix, (N,) float64.
-        log_parts: log q_j of the tokens since the last resampling, for each part j of a portfolio,
-            (N, m) float64; see :mod:`pcgcd.decoding.portfolio`.
+        log_parts: log shares[j] q_j of the tokens since the last resampling, for each part j of a
+            portfolio, (N, m) float64; see :mod:`pcgcd.decoding.portfolio`.
+        shares: The shares of the parts at the start, (m,) float64.
         ended: Whether each text has ended.
         accepted: Whether it ended in an accepting state.
         active: The particles that go on.
@@ -57,6 +58,7 @@ class Population:
     log_probs: Tensor
     log_twist: Tensor
     log_parts: Tensor
+    shares: Tensor
     ended: tuple[bool, ...]
     accepted: tuple[bool, ...]
     active: tuple[int, ...]
@@ -64,15 +66,18 @@ class Population:
     log_evidence: tuple[float, ...]
 
     @classmethod
-    def start(cls, state: PrefixState, task: Sequence[int], num_parts: int = 1) -> Population:
+    def start(
+        cls, state: PrefixState, task: Sequence[int], shares: Tensor | None = None
+    ) -> Population:
         """Before the first token, all weights one.
 
         Args:
             state: The empty prefixes.
             task: The task of each.
-            num_parts: The number of parts of the proposal.
+            shares: Those of the parts of the proposal; by default it has one part.
         """
         count = state.num_rows
+        shares = torch.ones(1, dtype=torch.float64) if shares is None else shares
         zeros = torch.zeros(count, dtype=torch.float64)
         return cls(
             tokens=((),) * count,
@@ -80,7 +85,8 @@ class Population:
             log_weights=zeros,
             log_probs=zeros,
             log_twist=zeros,
-            log_parts=zeros.new_zeros(count, num_parts),
+            log_parts=shares.log().expand(count, -1),
+            shares=shares,
             ended=(False,) * count,
             accepted=(False,) * count,
             active=tuple(range(count)),
@@ -263,7 +269,8 @@ def resample(
         weights = (mine - mine.logsumexp(0)).exp()
         chosen = check_ancestors(method(weights.clone(), rng), weights, method)
         evidence[task] += _log_mean(mine)
-        log_weights[members] = log_parts[members] = 0.0
+        log_weights[members] = 0.0
+        log_parts[members] = shares_after(log_parts[members], weights, population.shares).log()
         for place, parent in zip(members, chosen, strict=True):
             ancestors[place] = members[parent]
     if not happened:
@@ -278,6 +285,7 @@ def resample(
             log_probs=population.log_probs[ancestors],
             log_twist=population.log_twist[ancestors],
             log_parts=log_parts,
+            shares=population.shares,
             ended=tuple(population.ended[i] for i in ancestors),
             accepted=tuple(population.accepted[i] for i in ancestors),
             active=active,

@@ -12,7 +12,12 @@ Mixing the parts anew at each token would bound nothing: the bounds of the token
 
 Token by token, q(x_t | x_<t) mixes the parts by how probable they are given the stretch so far,
 shares[j] q_j(x_<t). So it is a proposal like any other, with a memory; what SMC keeps of it is
-log q_j of each particle's stretch.
+log shares[j] q_j of each particle's stretch.
+
+The next stretch begins with shares that the last one has taught: a step of EM towards the mixture
+that is nearest to the target, as in population Monte Carlo (Douc et al., 2007; Cappé et al., 2008),
+held back so that no part loses more than :data:`LEARNT` of its share. They depend only on what was
+drawn before, so the evidence stays unbiased.
 """
 
 from __future__ import annotations
@@ -31,6 +36,8 @@ from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.engine.candidates import Candidates
 from pcgcd.errors import InvalidParameterError
+
+LEARNT = 0.8  # of a part's share; the rest it keeps, whatever happens
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,28 @@ class Portfolio:
         return Candidates(None, step.log_probs if total is None else total)
 
 
+def shares_of(proposal: Proposal) -> Tensor:
+    """The shares of the parts, (m,) float64."""
+    return torch.tensor([share for _, share in components_of(proposal)], dtype=torch.float64)
+
+
+def shares_after(log_stretch: Tensor, weights: Tensor, shares: Tensor) -> Tensor:
+    """The shares for the stretch after a resampling, (m,): what the weights say of each part.
+
+    Args:
+        log_stretch: log shares[j] q_j of the stretch of each particle, (k, m).
+        weights: Of the particles, with sum 1.
+        shares: Those that the portfolio began with, (m,).
+
+    >>> stretches = torch.tensor([[0.5, 0.0], [0.5, 0.0]]).double().log()  # the first drew them all
+    >>> shares_after(stretches, torch.tensor([0.3, 0.7]), torch.tensor([0.5, 0.5]).double())
+    tensor([0.9000, 0.1000], dtype=torch.float64)
+    """
+    blame = log_stretch.softmax(1).nan_to_num(0.0)
+    found = (weights.double().unsqueeze(1) * blame).sum(0)
+    return (1 - LEARNT) * shares + LEARNT * found / found.sum()
+
+
 def components_of(proposal: Proposal) -> tuple[tuple[Proposal, float], ...]:
     """Return the parts of a portfolio with their shares; any other proposal is its own."""
     if isinstance(proposal, Portfolio):
@@ -109,16 +138,15 @@ def draw(
     Args:
         proposal: A portfolio, or any other proposal.
         step: The prefixes.
-        log_stretch: log q_j of each prefix since the last resampling, (k, m) float64.
+        log_stretch: log shares[j] q_j of each prefix since the last resampling, (k, m) float64.
         groups: Rows of one group choose their parts together, as nearly by share as can be.
         rng: The source of randomness.
     """
     parts = components_of(proposal)
     found = [check_candidates(part.weigh(step), step, part) for part, _ in parts]
-    prior = log_stretch + torch.tensor([share for _, share in parts]).double().log()
     able = torch.stack([_has_weight(one, len(parts)) for one in found], 1)
     # A part without any token leaves its share to the others.
-    prior = prior.masked_fill(~able, -torch.inf) if len(parts) > 1 else prior
+    prior = log_stretch.masked_fill(~able, -torch.inf) if len(parts) > 1 else log_stretch
     prior = (prior - prior.logsumexp(1, keepdim=True)).nan_to_num(nan=-torch.inf)
     chosen = _choose(prior, groups, rng) if len(parts) > 1 else torch.zeros(len(groups)).long()
 

@@ -26,7 +26,7 @@ METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
 
 _BUDGET = 128
 # The share of GCD beside a guide: see docs/decoding.md for what it costs and what it saves.
-_GCD_SHARE = 0.5
+_GCD_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,14 +124,14 @@ def choose(
     cannot hide a text. A proposal that is given as an object is used as it is.
 
     Args:
-        method: A name, a proposal, or None: P-GCD where there is a guide, else GCD.
+        method: A name, a proposal, or None: "twisted" where there is a guide, else "gcd".
         potential: A name or a potential; without one, that which goes with the method.
         w: How far the language model is trusted; without it, as is usual for the method.
         gcd_share: The share of GCD beside "pgcd" and "twisted"; from 0 to less than 1.
         guided: Whether there is a guide.
     """
     if method is None:
-        method = "pgcd" if guided else "gcd"
+        method = "twisted" if guided else "gcd"
     proposals: dict[str, Callable[[], Proposal]] = {
         "unconstrained": Unconstrained,
         "rejection": Unconstrained,

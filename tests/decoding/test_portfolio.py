@@ -34,7 +34,7 @@ from pcgcd.decoding import (
     extend,
     resample,
 )
-from pcgcd.decoding.portfolio import draw
+from pcgcd.decoding.portfolio import draw, shares_of
 from pcgcd.engine import ChainEngine
 from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm import HMM
@@ -199,10 +199,10 @@ def test_parts_draw_their_shares_of_the_particles() -> None:
     state = ChainEngine(hmm, fa).start([1] * 20)
     step = NextStep(state, lm.log_probs([()] * 20))
     mixture = Portfolio((GCD(), PGCD(0.0)), (0.3, 0.7))
-    groups = [0] * 10 + [1] * 10
+    groups, log_shares = [0] * 10 + [1] * 10, torch.tensor([[0.3, 0.7]] * 20).double().log()
     firsts = np.zeros(20)
     for seed in range(200):
-        found = draw(mixture, step, torch.zeros(20, 2).double(), groups, Randomness(seed))
+        found = draw(mixture, step, log_shares, groups, Randomness(seed))
         first = (found.token == 0).numpy()
         assert first[:10].sum() == first[10:].sum() == 3
         firsts += first
@@ -219,8 +219,8 @@ def test_a_part_without_tokens_leaves_its_share_to_the_others() -> None:
 
     lm, fa = worlds.table(), worlds.AUTOMATA["ambiguous"]
     start = ChainEngine(worlds.hmm(), fa).start([BUDGET])
-    plain = Population.start(start.select([0] * 6), [0] * 6, 2)
     mixture = Portfolio((Nothing(), Unconstrained()), (0.9, 0.1))
+    plain = Population.start(start.select([0] * 6), [0] * 6, shares_of(mixture))
     after = extend(
         plain,
         lm.log_probs([()] * 6),
@@ -235,26 +235,50 @@ def test_a_part_without_tokens_leaves_its_share_to_the_others() -> None:
 
 
 def test_a_stretch_begins_anew_after_resampling() -> None:
-    """Otherwise the bound would be that of whole texts, and of other particles' parts."""
+    """With shares that the last one has taught; otherwise the bound would be that of whole texts."""
     lm, fa = worlds.table(), worlds.AUTOMATA["ambiguous"]
     start = ChainEngine(GUIDES["wrong"], fa).start([BUDGET])
-    mixture = Portfolio((GCD(), Twisted(0.5)), (0.5, 0.5))
+    mixture = Portfolio((GCD(), Twisted(0.5)), (0.4, 0.6))
     settings = (mixture, PrefixValidity(), Randomness(0))
-    first = Population.start(start.select([0] * 6), [0] * 6, 2)
+    first = Population.start(start.select([0] * 6), [0] * 6, shares_of(mixture))
     after = extend(first, lm.log_probs([()] * 6), *settings, eos_ids=worlds.EOS)
-    assert bool((after.log_parts != 0).all())
     anew, ancestors = resample(after, RESAMPLERS["systematic"], 1.0, Randomness(1))
     assert ancestors is not None
-    assert not anew.log_parts.any()
+    weights, parts = np.exp(after.log_weights.numpy()), np.exp(after.log_parts.numpy())
+    assert np.ptp(parts[:, 0] / parts.sum(1)) > 0.05  # the particles differ in who drew them
+    found = (weights[:, None] * parts / parts.sum(1, keepdims=True)).sum(0) / weights.sum()
+    shares = 0.2 * np.array([0.4, 0.6]) + 0.8 * found
+    assert np.allclose(anew.log_parts.exp().numpy(), np.broadcast_to(shares, (6, 2)), atol=1e-6)
+
     going = [anew.tokens[i] for i in anew.active]
     again = extend(anew, lm.log_probs(going), *settings, eos_ids=worlds.EOS)
     # At the first token of a stretch, the mixture is that of the shares.
-    parts = again.log_parts[list(anew.active)]
-    expected = (parts + math.log(0.5)).logsumexp(1)
-    gain = (again.log_probs - anew.log_probs)[list(anew.active)] - expected
-    alive = again.log_weights[list(anew.active)] > -math.inf
-    found = (again.log_weights - anew.log_weights)[list(anew.active)]
-    assert torch.allclose(found[alive], gain[alive], atol=1e-6)
+    active = list(anew.active)
+    gain = (again.log_probs - anew.log_probs)[active] - again.log_parts[active].logsumexp(1)
+    alive = again.log_weights[active] > -math.inf
+    moved = (again.log_weights - anew.log_weights)[active]
+    assert torch.allclose(moved[alive], gain[alive], atol=1e-6)
+
+
+def test_shares_follow_the_part_that_is_right_and_never_vanish() -> None:
+    """Ten resamplings in a world where the guide wants what the language model never says."""
+    lm = TableLM(AB, lambda prefix: torch.tensor([0.999, 0.001, 0.0], dtype=torch.float64))
+    wrong = HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.01, 0.99, 0.0]]))
+    fa = FiniteAutomaton.from_edges(
+        num_states=1, vocab_size=3, initial=0, accepting={0}, edges=[(0, 0, [0, 1])]
+    )
+    start = ChainEngine(wrong, fa).start([10])
+    mixture = Portfolio((GCD(), PGCD(0.0)), (0.25, 0.75))
+    population = Population.start(start.select([0] * 40), [0] * 40, shares_of(mixture))
+    for _ in range(9):
+        texts = [population.tokens[i] for i in population.active]
+        population = extend(
+            population, lm.log_probs(texts), mixture, PrefixValidity(), Randomness(0), eos_ids=[2]
+        )
+        population, _ = resample(population, RESAMPLERS["systematic"], 1.0, Randomness(1))
+        shares = population.log_parts.exp()
+        assert torch.allclose(shares.sum(1), torch.ones(40).double())
+        assert 0.8 < float(shares[0, 0]) <= 0.85 + 1e-9  # the other keeps a fifth of its share
 
 
 @pytest.mark.parametrize(

@@ -108,22 +108,22 @@ MUTANTS = (
     Mutant(
         "weights stay after resampling",
         "decoding/population.py",
-        "        log_weights[members] = log_parts[members] = 0.0\n",
-        "        log_parts[members] = 0.0\n",
+        "        log_weights[members] = 0.0\n",
+        "",
         _FAULTS,
     ),
     Mutant(
         "stretches go on after resampling, of other particles",
         "decoding/population.py",
-        "        log_weights[members] = log_parts[members] = 0.0\n",
-        "        log_weights[members] = 0.0\n",
+        "        log_parts[members] = shares_after(",
+        "        _ = shares_after(",
         _PORTFOLIO,
     ),
     Mutant(
         "a portfolio without memory: tokens are mixed, not stretches",
         "decoding/portfolio.py",
-        "prior = log_stretch + torch.tensor",
-        "prior = 0 * log_stretch + torch.tensor",
+        "prior = log_stretch.masked_fill(~able, -torch.inf) if",
+        "prior = (0 * log_stretch).masked_fill(~able, -torch.inf) if",
         _PORTFOLIO,
     ),
     Mutant(
@@ -136,8 +136,8 @@ MUTANTS = (
     Mutant(
         "all parts have equal shares",
         "decoding/portfolio.py",
-        "torch.tensor([share for _, share in parts])",
-        "torch.tensor([1.0 for _ in parts])",
+        "torch.tensor([share for _, share in components_of(proposal)]",
+        "torch.tensor([1.0 for _ in components_of(proposal)]",
         _PORTFOLIO,
     ),
     Mutant(

@@ -89,8 +89,8 @@ METHODS: Mapping[str, Method] = {
         Method("GCD+SMC", {"method": "gcd"}),
         Method("P-GCD+SMC", {**_P_GCD, "potential": "prefix"}, weighted=True),
         Method("P-GCD+SMC+potential", {**_P_GCD, "potential": "pgcd"}, weighted=True),
-        Method("twisted+SMC", {"method": "twisted", "gcd_share": 0.0}),
-        Method("twisted+GCD+SMC", {"method": "twisted"}),
+        Method("twisted+SMC", {"method": "twisted", "w": 0.5, "gcd_share": 0.0}),
+        Method("twisted+GCD+SMC", {"method": "twisted", "w": 0.5, "gcd_share": 0.5}),
         Method("rejection", {"method": "rejection"}, resampled=False),
     )
 }

@@ -1,0 +1,226 @@
+"""What may a guide know of the prompt? Copying, adaptation, and the language model's own state.
+
+Needs the samples of a distillation (``pcgcd distill`` leaves them in its folder) and its prompts:
+
+    python benchmarks/prompt_knowledge.py --samples my_hmm/samples --prompts prompts.jsonl
+
+An HMM guides by what it expects of the rest of a text. So each row says how many nats better (or
+worse) than the bare HMM it predicts the next 16 tokens of held-out samples, from the end of the
+prompt and from every third token after it:
+
+- given the prompt: the HMM with its copying (``hmm.given``);
+- head: the same, but the hidden state is what a linear head makes of the language model's last
+  hidden state. The head is trained on other prompts to predict those 16 tokens, and its epoch is
+  chosen on the held-out ones, which flatters it. At the prompt alone, then filtered; and anew at
+  each token;
+- adapted: the HMM after EM on 32 further answers to the same prompt (``hmm.adapted``), then given
+  the prompt; only for some of the prompts without a constraint, on which the others are measured
+  too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import RESULTS, machine, rounded, write_json
+from rich.console import Console
+from torch import Tensor
+
+from pcgcd.hmm import HiddenMarkovModel, default_hmm
+from pcgcd.learning.distillation.embeddings import token_states
+from pcgcd.learning.distillation.prompts import read_prompts
+from pcgcd.learning.distillation.sampling import SessionEngine
+from pcgcd.learning.distillation.shards import SampleSet
+from pcgcd.lm import LanguageModel, default_model
+
+NAME = "prompt_knowledge"
+AHEAD, EVERY = 16, 3
+TRAINED, HELD_OUT = 1024, 256
+EPOCHS = 8
+PILOTS, ADAPTED_PROMPTS = 32, 12
+LONGEST_PROMPT = 400
+
+
+@dataclass
+class Places:
+    """Places in texts from which the rest is predicted."""
+
+    features: Tensor  # the language model's state there, (N, d)
+    filtered: Tensor  # the HMM's belief about the hidden state of the next token, (N, H)
+    ahead: Tensor  # the likelihood of the next tokens for each hidden state, scaled, (N, H)
+    log_scale: Tensor  # (N,) float64
+    at_prompt: Tensor  # (N,) bool
+    sample: Tensor  # (N,)
+
+    def log_likelihood(self, belief: Tensor) -> Tensor:
+        """Of the tokens ahead, (N,)."""
+        return (belief * self.ahead).sum(1).double().log() + self.log_scale
+
+
+def places(
+    hmm_of: Callable[[tuple[int, ...]], HiddenMarkovModel],
+    prompts: Sequence[tuple[int, ...]],
+    texts: Sequence[Sequence[int]],
+    states: Tensor,
+    start: Tensor | None = None,
+) -> Places:
+    """All places of some samples; ``start`` replaces the belief at each prompt."""
+    found: list[tuple[Tensor, Tensor, Tensor, float, bool, int]] = []
+    first = 0
+    for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+        hmm = hmm_of(prompt)
+        transition: Any = hmm.transition_factors[0].float()
+        emitted = hmm.emission[:, torch.tensor(text)].t().float()
+        belief = hmm.initial.float() if start is None else start[number]
+        for at in range(len(text)):
+            if at % EVERY == 0:
+                last = min(at + AHEAD, len(text)) - 1
+                ahead, log_scale = emitted[last], 0.0
+                for t in range(last - 1, at - 1, -1):
+                    scale = float(ahead.max())
+                    log_scale += float(torch.tensor(scale).log())
+                    ahead = emitted[t] * (transition @ (ahead / scale))
+                found.append((states[first + at], belief, ahead, log_scale, at == 0, number))
+            belief = belief * emitted[at]
+            belief = (belief / belief.sum()) @ transition
+        first += len(text)
+    features, filtered, ahead, log_scale, at_prompt, sample = zip(*found, strict=True)
+    return Places(
+        torch.stack(features),
+        torch.stack(filtered),
+        torch.stack(ahead),
+        torch.tensor(log_scale, dtype=torch.float64),
+        torch.tensor(at_prompt),
+        torch.tensor(sample),
+    )
+
+
+def trained_head(training: Places, held_out: Places) -> Tensor:
+    """The beliefs of the best epoch of a linear head at the held-out places, (N, H)."""
+    torch.manual_seed(0)
+    mean, spread = training.features.mean(0), training.features.std(0) + 1e-6
+    head = torch.nn.Linear(training.features.shape[1], training.ahead.shape[1])
+    torch.nn.init.zeros_(head.weight)
+    head.bias.data = training.filtered.mean(0).clamp_min(1e-8).log()
+    optimiser = torch.optim.AdamW(head.parameters(), lr=1e-3, weight_decay=0.05)
+    best, result = -float("inf"), held_out.filtered
+    for _ in range(EPOCHS):
+        for rows in torch.randperm(len(training.ahead)).split(256):
+            belief = head((training.features[rows] - mean) / spread).softmax(1)
+            loss = -(belief * training.ahead[rows]).sum(1).clamp_min(1e-30).log().mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            belief = head((held_out.features - mean) / spread).softmax(1)
+            score = float(held_out.log_likelihood(belief).mean())
+        if score > best:
+            best, result = score, belief
+    return result
+
+
+def mean_gain(better: Tensor, at_prompt: Tensor) -> dict[str, Any]:
+    """How much better than the bare HMM, at the prompt and after it."""
+    return {
+        "places": len(better),
+        "at_prompt": float(better[at_prompt].mean()),
+        "later": float(better[~at_prompt].mean()),
+    }
+
+
+def pilots(lm: LanguageModel, prompt: tuple[int, ...], length: int) -> list[list[int]]:
+    """Answers to a prompt, up to their end."""
+    uniform = torch.rand(
+        (PILOTS, length), generator=torch.Generator().manual_seed(len(prompt)), dtype=torch.float64
+    )
+    tokens, _ = SessionEngine(lm).answer([prompt] * PILOTS, length, uniform, 0)
+    return [until_end(row, lm.vocabulary.eos_ids) for row in tokens.tolist()]
+
+
+def until_end(text: list[int], eos_ids: Sequence[int]) -> list[int]:
+    """A text with its first EOS, if it has one."""
+    ends = [i for i, token in enumerate(text) if token in eos_ids]
+    return text[: ends[0] + 1] if ends else text
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=Path, required=True)
+    parser.add_argument("--prompts", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    lm, hmm, sources = default_model(), default_hmm(), read_prompts(arguments.prompts)
+    samples = SampleSet.load(arguments.samples, partial=True)
+    eos_ids = samples.manifest.eos_ids
+    numbers = samples.prompts.tolist()
+    ids = {n: tuple(lm.encode(sources[n].prompt)) for n in sorted(set(numbers))}
+    short = [i for i, n in enumerate(numbers) if len(ids[n]) <= LONGEST_PROMPT]
+    chosen = [*short[:TRAINED], *short[-HELD_OUT:]]
+    prompts = [ids[numbers[i]] for i in chosen]
+    texts = [until_end(samples.tokens[i].tolist(), eos_ids) for i in chosen]
+    lengths = torch.tensor([len(text) for text in texts])
+    states = token_states(lm, prompts, samples.tokens[chosen], lengths).before
+    cut = int(lengths[:TRAINED].sum())
+    train = (prompts[:TRAINED], texts[:TRAINED], states[:cut])
+    test = (prompts[TRAINED:], texts[TRAINED:], states[cut:])
+
+    given = lru_cache(maxsize=1)(hmm.given)  # samples of a prompt stand together
+    bare = places(lambda _: hmm, *test)
+    base = bare.log_likelihood(bare.filtered)
+    informed = places(given, *test)
+    belief = trained_head(places(given, *train), informed)
+    started = places(given, *test, start=belief[informed.at_prompt])
+    found = {
+        "given the prompt": informed.log_likelihood(informed.filtered),
+        "head at the prompt": started.log_likelihood(started.filtered),
+        "head at each token": informed.log_likelihood(belief),
+    }
+    free = [i for i, n in enumerate(chosen[TRAINED:]) if not bool(samples.constrained[n])]
+    few = list(dict.fromkeys(test[0][i] for i in free))[:ADAPTED_PROMPTS]
+    length = samples.manifest.length
+    adapted = {p: hmm.adapted(pilots(lm, p, length)).given(p) for p in few}
+    there = [i for i in free if test[0][i] in adapted]
+    some = torch.isin(bare.sample, torch.tensor(there))
+    own = places(
+        adapted.__getitem__,
+        [test[0][i] for i in there],
+        [test[1][i] for i in there],
+        torch.zeros(sum(len(test[1][i]) for i in there), 1),
+    )
+    rows = [
+        {
+            "guide": name,
+            "all": mean_gain(value - base, bare.at_prompt),
+            "some_free": mean_gain((value - base)[some], bare.at_prompt[some]),
+        }
+        for name, value in found.items()
+    ]
+    better = own.log_likelihood(own.filtered) - base[some]
+    rows.append({"guide": "adapted", "some_free": mean_gain(better, own.at_prompt)})
+    results = {
+        "benchmark": NAME,
+        "command": "python benchmarks/prompt_knowledge.py --samples ... --prompts ...",
+        "machine": machine(),
+        "ahead": AHEAD,
+        "trained": TRAINED,
+        "held_out": HELD_OUT,
+        "pilots": PILOTS,
+        "bare_log_likelihood": float(base.mean()),
+        "rows": rows,
+    }
+    Console().print_json(data=rounded(results))
+    write_json(rounded(results), arguments.out / f"{NAME}.json")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
