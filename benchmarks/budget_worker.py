@@ -3,8 +3,8 @@
     python benchmarks/budget_worker.py <engine> <vocabulary file>
 
 Used by ``pcgcd experiment budget --peers PYTHON``. Each line of the input is answered by one:
-``{"schema", "rows"}`` begins texts, ``{"masks": rows}`` returns packed masks, and
-``{"rows", "tokens"}`` appends tokens.
+``{"schema", "rows", "budget"}`` begins texts, the budget for an engine with a limit of its own,
+else null; ``{"masks": rows}`` returns packed masks, and ``{"rows", "tokens"}`` appends tokens.
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ def main(name: str, path: str) -> None:
         if "schema" in question:
             signal.alarm(_SECONDS)
             try:
-                compiled = engine.compile(question["schema"])
+                schema, budget = question["schema"], question.get("budget")
+                compiled = (
+                    engine.compile(schema)
+                    if budget is None
+                    else engine.compile_within(schema, budget)
+                )
                 matchers = [engine.matcher(compiled) for _ in range(question["rows"])]
             except _TooSlow:
                 answer["error"] = f"took more than {_SECONDS} seconds"

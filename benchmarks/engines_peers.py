@@ -6,6 +6,7 @@ Runs in the peers' environment; each engine is imported when it is asked for.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -64,6 +65,15 @@ class XGrammar:
 
     def compile(self, schema: dict[str, Any]) -> Any:
         return self.compiler.compile_json_schema(json.dumps(schema), **self.options)
+
+    def compile_within(self, schema: dict[str, Any], budget: int) -> Any:
+        """With XGrammar's own limit of tokens for the whole text; one more token ends it."""
+        grammar = self.library.Grammar
+        text = str(grammar.from_json_schema(json.dumps(schema), **self.options))
+        limited = re.sub("^root ::=", f"root[max_tokens={budget - 1}] ::=", text, flags=re.M)
+        if limited == text:
+            raise ValueError("the grammar of this schema has no rule root")
+        return self.compiler.compile_grammar(grammar.from_ebnf(limited))
 
     def matcher(self, compiled: Any) -> Any:
         return self.library.GrammarMatcher(compiled)

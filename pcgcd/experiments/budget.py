@@ -2,17 +2,20 @@
 
 JSON schemas of BFCL's functions and of JSONSchemaBench, independent texts of the language model
 under the masks of XGrammar, llguidance and outlines-core (their own packages, in an environment of
-their own), of LCD, GCD and P-GCD. Who does not look ahead writes once with the largest budget, and
-what had ended by then counts for a smaller one. Every text is checked with ``jsonschema``.
+their own), of LCD, GCD and P-GCD; also of XGrammar with its own limit (``max_tokens`` of the root
+rule, which ends the text as soon as it can after so many tokens). Who is not told the budget writes
+once with the largest one, and what had ended by then counts for a smaller one. Every text is
+checked with ``jsonschema``.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import zip_longest
 from typing import Any, Literal
 
 import torch
@@ -44,7 +47,13 @@ from pcgcd.viz.style import INK, clear_frame, colours_of
 NAME = "budget"
 SUMMARY = "share of outputs that are complete and valid within a budget"
 BUDGETS = (32, 64, 128)
-PEERS = {"XGrammar": "xgrammar", "llguidance": "llguidance", "outlines-core": "outlines-core"}
+LIMITED = "XGrammar, max_tokens"
+PEERS = {
+    "XGrammar": "xgrammar",
+    LIMITED: "xgrammar",
+    "llguidance": "llguidance",
+    "outlines-core": "outlines-core",
+}
 OURS: Mapping[str, Method] = {
     "LCD": KNOWN["LCD"],
     "GCD": KNOWN["GCD"],
@@ -111,14 +120,9 @@ def plan(options: Options) -> Plan:
     for schema in kept:
         for name in (*PEERS, *OURS):
             for seed in range(settings["seeds"]):
-                makers: list[tuple[tuple[int, ...], Callable[..., list[Row]]]]
-                if name in PEERS:
-                    makers = [(budgets, partial(_peer_rows, name, options))]
-                elif name == "LCD":
-                    makers = [(budgets, partial(_own_rows, name, options))]
-                else:
-                    makers = [((budget,), partial(_own_rows, name, options)) for budget in budgets]
-                for own, make in makers:
+                make = partial(_peer_rows if name in PEERS else _own_rows, name, options)
+                together = name == "LCD" or (name in PEERS and name != LIMITED)
+                for own in [budgets] if together else [(budget,) for budget in budgets]:
                     keys = tuple(
                         Key(schema.name, f"{schema.source}, {budget} tokens", name, texts, seed)
                         for budget in own
@@ -162,7 +166,7 @@ def schemas(options: Options, limit: int, budget: int) -> list[Schema]:
     from_bench = [
         Schema(row.name, "JSONSchemaBench", row.schema, "Write an example.") for row in rows
     ]
-    found: list[Schema] = []
+    parts = []
     for every in (from_calls, from_bench):
         kept: list[Schema] = []
         for schema in part_of(every, [schema.name for schema in every], options.part):
@@ -170,8 +174,8 @@ def schemas(options: Options, limit: int, budget: int) -> list[Schema]:
                 break
             if len(json.dumps(schema.schema)) <= _LONGEST_SCHEMA and _fits(schema, options, budget):
                 kept.append(schema)
-        found += kept
-    return found
+        parts.append(kept)
+    return [schema for pair in zip_longest(*parts) for schema in pair if schema is not None]
 
 
 def _fits(schema: Schema, options: Options, budget: int) -> bool:
@@ -210,7 +214,7 @@ def _engine(name: str, options: Options) -> MaskEngine:
         vocabulary, definition = options.language_model.vocabulary, _definition(options)
         return MaskEngine(python, PEERS[name], vocabulary, definition, _WHITESPACE)
 
-    return kept_with(options, f"_{name}", start)
+    return kept_with(options, f"_{PEERS[name]}", start)
 
 
 def _definition(options: Options) -> str:
@@ -230,7 +234,8 @@ def _peer_rows(
     except MissingDependencyError as error:
         return [Row(key, text=str(error), measures={"missing": 1.0}) for key in keys]
     clock = time.process_time()
-    refused = engine.start(schema.schema, keys[0].k)
+    limit = max(budgets) if name == LIMITED else None
+    refused = engine.start(schema.schema, keys[0].k, limit)
     if refused is not None:
         return [Row(key, text=refused, measures={"refused": 1.0}) for key in keys]
     texts = masked_texts(engine, schema, options, keys[0].k, max(budgets), seed_of(keys[0]))

@@ -137,9 +137,15 @@ class MaskEngine:
             self._worker = Worker(python, "budget_worker.py", engine, file.name)
         self.version: str = self._worker.hello["version"]
 
-    def start(self, schema: Any, rows: int) -> str | None:
-        """Begin so many texts of a schema; why that is not possible, if it is not."""
-        answer = self._worker.ask({"schema": schema, "rows": rows})
+    def start(self, schema: Any, rows: int, budget: int | None = None) -> str | None:
+        """Begin so many texts of a schema; why that is not possible, if it is not.
+
+        Args:
+            schema: The schema.
+            rows: How many.
+            budget: The most tokens, for the limit that the engine itself has.
+        """
+        answer = self._worker.ask({"schema": schema, "rows": rows, "budget": budget})
         error: str | None = answer.get("error")
         return error
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pcgcd.constraints import Constraint
 from pcgcd.constraints.sql import sql
+from pcgcd.errors import AutomatonTooLargeError
 from pcgcd.experiments.data.spider import (
     Answer,
     Question,
@@ -44,7 +46,7 @@ def plan(options: Options) -> Plan:
     settings = options.settings(
         particles=(1, 4, 8), seeds=1, methods=METHODS, budgets=("128",), limit=20
     )
-    examples = [task(question) for question in questions(options)[: settings["limit"]]]
+    examples = [task(question) for question in islice(questions(options), settings["limit"])]
     return generation_plan(examples, options, settings)
 
 
@@ -61,14 +63,14 @@ def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
     )
 
 
-def questions(options: Options) -> list[Question]:
+def questions(options: Options) -> Iterator[Question]:
     """Questions of the part asked for, whose reference query satisfies the constraint and runs."""
     # Databases are divided, not questions: one that any training prompt is about is left out.
     found = _all_questions(options.folder)
     seen = {question.database for question in _trained_on(options.folder, found)}
     found = [question for question in found if question.database not in seen]
     kept = part_of(found, [question.name for question in found], options.part)
-    return [question for question in kept if _is_possible(question)]
+    return filter(_is_possible, kept)
 
 
 def training_prompts(folder: Path) -> list[Source]:
@@ -88,12 +90,13 @@ def _trained_on(folder: Path, found: Sequence[Question]) -> list[Question]:
 
 
 def _is_possible(question: Question) -> bool:
-    short = len(schema_text(question.database)) <= _LONGEST_SCHEMA
-    return (
-        short
-        and constraint_of(question.database).matches(question.query)
-        and _wanted(question.database, question.query) is not None
-    )
+    if len(schema_text(question.database)) > _LONGEST_SCHEMA:
+        return False
+    try:
+        accepted = constraint_of(question.database).matches(question.query)
+    except AutomatonTooLargeError:  # of a database with many tables
+        return False
+    return accepted and _wanted(question.database, question.query) is not None
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pcgcd.cli.main import main
-from pcgcd.errors import InvalidParameterError
+from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 from pcgcd.experiments import commongen, function_calling, spider
 from pcgcd.experiments.calls import Style, gold_call, parse_call, rate_call
 from pcgcd.experiments.data.bfcl import CallExample, read_bfcl
@@ -319,6 +319,23 @@ def test_answers_are_compared_in_order_only_where_one_was_asked_for(pets: Path) 
     assert not same_answer(twice, answer(pets, "SELECT DISTINCT age FROM pet"), ordered=False)
     assert not is_ordered("SELECT a FROM t WHERE b = 'order by'")
     assert is_ordered("SELECT a FROM t ORDER  BY (SELECT 1)")
+
+
+def test_databases_that_are_too_large_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = sample_data(tmp_path)
+    both = ("test", "development")
+    everything = [q for part in both for q in spider.questions(tiny_options(data, part=part))]
+    assert everything
+
+    def too_large(database: Path, **_: Any) -> Any:
+        raise AutomatonTooLargeError("many tables")
+
+    spider.constraint_of.cache_clear()
+    monkeypatch.setattr(spider, "sql", too_large)
+    assert not [q for part in both for q in spider.questions(tiny_options(data, part=part))]
+    spider.constraint_of.cache_clear()
 
 
 def test_queries_are_right_where_they_return_the_same(pets: Path) -> None:

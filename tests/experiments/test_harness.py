@@ -317,6 +317,15 @@ def test_examples_count_equally_however_many_seeds_they_have() -> None:
     assert spread.mean == 0.5
 
 
+def test_the_model_alone_runs_once_with_few_texts(data: Path) -> None:
+    options = tiny_options(
+        data, particles=(2, 16), budgets=("24",), limit=1, methods=("LM", "GCD", "GCD+SMC")
+    )
+    keys = [key for job in experiment("commongen").plan(options).jobs for key in job.keys]
+    found = [(key.method, key.k) for key in keys]
+    assert found == [("LM", 4), ("GCD", 16), ("GCD+SMC", 2), ("GCD+SMC", 16)]
+
+
 def test_missing_peers_are_reported_and_not_made_up(data: Path, tmp_path: Path) -> None:
     options = tiny_options(
         data, particles=(1,), limit=1, budgets=("24",), peers=str(tmp_path / "no-python")

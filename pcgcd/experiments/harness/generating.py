@@ -18,6 +18,8 @@ from pcgcd.experiments.harness.options import Options, needs_guide, tokens_of
 from pcgcd.experiments.harness.rows import Job, Key, Plan, Row
 from pcgcd.hmm import HiddenMarkovModel
 
+_FREE_TEXTS = 4
+
 
 @dataclass(frozen=True)
 class Example:
@@ -78,7 +80,7 @@ def generation_plan(
         examples: What is to be written.
         options: The models, and how many examples share a batch.
         settings: The methods, particles, seeds and budgets. Methods that do not resample run with
-            the largest number of particles only.
+            the largest number of particles only; the model alone with four at most.
         guides: HMMs by what they add to the names of methods that use one; by default one.
     """
     guided = needs_guide(settings["methods"])
@@ -106,7 +108,8 @@ def _variants(
     particles: Sequence[int] = settings["particles"]
     for method in methods_of(settings["methods"]):
         own: Mapping[str, HiddenMarkovModel | None] = guides if method.needs_guide else {"": None}
-        for k in particles if method.resampled else (max(particles),):
+        most = max(particles) if method.is_constrained else min(_FREE_TEXTS, max(particles))
+        for k in particles if method.resampled else (most,):
             for label, guide in own.items():
                 yield f"{method.name}{label}", method, guide, k
 
@@ -166,7 +169,7 @@ def row_of(
     measures["satisfied"] = method.expectation(result, ended)
     alive = math.isfinite(result.log_evidence)
     missing = method.is_rejection and not alive
-    estimates = method.options["method"] != "unconstrained"
+    estimates = method.is_constrained
     if estimates:
         measures["alive"] = float(alive)
     if result.acceptance_rate is not None:

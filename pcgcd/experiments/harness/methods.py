@@ -38,6 +38,11 @@ class Method:
         return self.options["method"] in ("pgcd", "twisted")
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether it knows of the constraint."""
+        return bool(self.options["method"] != "unconstrained")
+
+    @property
     def is_rejection(self) -> bool:
         """Whether it is rejection sampling."""
         return bool(self.options["method"] == "rejection")

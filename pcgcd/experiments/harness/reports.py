@@ -123,7 +123,7 @@ def table_of(title: str, *columns: str, left: int = 1) -> Table:
 
 
 def written(found: Estimate | None, scale: float = 1.0, digits: int = 1) -> str:
-    """A mean and its interval, or a dash.
+    """A mean and its interval, or a dash. One example has no interval.
 
     >>> written(Estimate(0.5, 0.25, 0.75, 8), 100)
     '50.0 [25.0, 75.0]'
@@ -131,7 +131,7 @@ def written(found: Estimate | None, scale: float = 1.0, digits: int = 1) -> str:
     if found is None:
         return "–"
     mean, low, high = (f"{scale * value:.{digits}f}" for value in found[:3])
-    return f"{mean} [{low}, {high}]"
+    return f"{mean} [{low}, {high}]" if found.examples > 1 else mean
 
 
 def in_order(names: Sequence[str]) -> list[str]:
