@@ -235,7 +235,7 @@ def test_a_part_without_tokens_leaves_its_share_to_the_others() -> None:
 
 
 def test_a_stretch_begins_anew_after_resampling() -> None:
-    """With shares that the last one has taught; otherwise the bound would be that of whole texts."""
+    """With the shares that the last one has taught; else the bound would be that of whole texts."""
     lm, fa = worlds.table(), worlds.AUTOMATA["ambiguous"]
     start = ChainEngine(GUIDES["wrong"], fa).start([BUDGET])
     mixture = Portfolio((GCD(), Twisted(0.5)), (0.4, 0.6))
