@@ -75,7 +75,7 @@ class Target:
         """
         automata: Sequence[FiniteAutomaton] = ()
         if isinstance(wanted, Constraint):
-            if guide is not None:
+            if guide is not None or _compiles_in_its_own_way(type(wanted)):
                 automata = (wanted.compile(vocabulary, cache=cache),)
         elif isinstance(wanted, CircuitLike):
             found, automata = parts_of(wanted)
@@ -145,6 +145,11 @@ class Target:
         if isinstance(self.allowed, FiniteAutomaton):
             return engine_of(None, self.allowed)
         return LazyEngine(self.allowed, lambda: engine_of(None, self.automaton))
+
+
+def _compiles_in_its_own_way(kind: type[Constraint]) -> bool:
+    """Return whether a class of constraints has another automaton than its expression."""
+    return kind.compile is not Constraint.compile or kind.automaton is not Constraint.automaton
 
 
 def _check_guide(guide: CircuitLike | None) -> None:

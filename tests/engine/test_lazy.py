@@ -6,6 +6,7 @@ import itertools
 import pickle
 import random
 import re
+from functools import cached_property
 
 import pytest
 import torch
@@ -224,3 +225,25 @@ def test_copies_of_masks_are_made_anew():
     copy = pickle.loads(pickle.dumps(masks))
     assert (copy.mask(copy.start(), 2) == masks.mask(masks.start(), 2)).all()
     assert [copy.accepts(ids) for ids in ([2, 0, 1, 3], [2, 3, 2], [0])] == [True, False, False]
+
+
+class OwnAutomaton(Constraint):
+    """Its expression is not what it means."""
+
+    @cached_property
+    def automaton(self):
+        return regex("b").automaton
+
+
+class OwnCompilation(Constraint):
+    """The same, one step later."""
+
+    def compile(self, vocabulary, *, cache=None):
+        return regex("b").compile(vocabulary)
+
+
+@pytest.mark.parametrize("kind", [OwnAutomaton, OwnCompilation])
+def test_constraints_that_compile_in_their_own_way_are_compiled(kind):
+    constraint = kind(regex("a").expression)
+    state = Target.of(constraint, VOCABULARIES["all letters"]).engine().start([2])
+    assert allowed(state) == {1}
