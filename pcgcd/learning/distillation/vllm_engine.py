@@ -56,6 +56,9 @@ class VLLMEngine:
         self._parameters = vllm.SamplingParams
         self._eos_ids = lm.vocabulary.eos_ids
         self._width = lm.vocabulary.logits_size
+        if package("vllm.platforms", "sampling with vLLM").current_platform.is_cpu():
+            # On a CPU vLLM 0.32 stops at a seed where the prompt is read in parts.
+            options = {"enable_chunked_prefill": False} | options
         self.llm = load_llm(model, **options)
 
     def answer(
