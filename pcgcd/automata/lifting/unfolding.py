@@ -41,7 +41,8 @@ class _Part(NamedTuple):
     """An automaton with blocks as letters, as it is copied.
 
     Attributes:
-        delta: The target of each of its inner states and each byte, EMPTY or _END, (S, 256).
+        delta: The target of each inner state and class of bytes, EMPTY or _END, (S, C).
+        byte_class: The class of each byte, (256,).
         loops: The bytes on which each state only stays, (S, 4).
         entry: The targets of its start, (256,).
         ways: The edges of blocks: from a state (None: from the start), through a part, to a state.
@@ -51,6 +52,7 @@ class _Part(NamedTuple):
     """
 
     delta: Array
+    byte_class: Array
     loops: Array
     entry: Array
     ways: tuple[tuple[int | None, _Part, int], ...]
@@ -77,12 +79,12 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     number = inner_numbers(graph) if is_block else np.arange(graph.num_states)
     number = np.where(number < 0, _END, number)
     moves = np.where(by_class >= 0, number[by_class], EMPTY).astype(np.int32)
-    moves = moves[:, graph.token_class]  # (states, 256 + blocks)
+    byte_class = frozen(graph.token_class[:256].copy())
     [start] = np.flatnonzero(graph.initial).tolist()
     is_inner = number >= 0
     ways: list[tuple[int | None, _Part, int]] = []
     for k, part in enumerate(parts):
-        column = moves[:, 256 + k]
+        column = moves[:, graph.token_class[256 + k]]
         for state in np.flatnonzero(column != EMPTY).tolist():
             if is_inner[state]:
                 ways.append((int(number[state]), part, int(column[state])))
@@ -95,14 +97,15 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     distance = cheapest(
         offsets, graph.source[order], cost[graph.label[order]], np.array(graph.accepting)
     )
-    used = label_class.any(axis=0)[graph.token_class[:256]]
+    used = label_class.any(axis=0)[byte_class]
     for part in parts:
         used |= part.used
-    delta = np.ascontiguousarray(moves[is_inner, :256])
+    delta = moves[is_inner]
     return _Part(
         delta,
-        self_loops(delta, frozen(np.arange(256))),
-        moves[start, :256],
+        byte_class,
+        self_loops(delta, byte_class),
+        moves[start, byte_class],
         tuple(ways),
         distance[is_inner],
         int(distance[start]),
@@ -189,6 +192,7 @@ class UnfoldingTable(ByteTable):
         part, base, end = self.copies[number]
         rows = np.where(part.delta >= 0, part.delta + base, part.delta)
         rows[part.delta == _END] = end
+        rows = rows[:, part.byte_class]
         for source, inner, target in part.ways:
             if source is not None:
                 self._enter(rows[source], inner, end if target == _END else base + target)
