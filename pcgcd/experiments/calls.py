@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from pcgcd.errors import InvalidParameterError
 from pcgcd.experiments.data.bfcl import CallExample
 
 Style: TypeAlias = Literal["json", "python"]
@@ -114,7 +115,11 @@ def _plain(text: str) -> str:
 
 
 def gold_call(example: CallExample, style: Style) -> str:
-    """A right answer, written as the constraint writes it: the first accepted values."""
+    """A right answer, written as the constraint writes it: the first accepted values.
+
+    Raises:
+        InvalidParameterError: No value of an argument is accepted.
+    """
     name, accepted = example.answers[0]
     order = _order(example, name)
     given = {
@@ -135,6 +140,8 @@ def _order(example: CallExample, name: str) -> Any:
 
 
 def _first(values: Sequence[Any]) -> Any:
+    if not values:
+        raise InvalidParameterError("each argument needs an accepted value, but one has none")
     value = values[0]
     if isinstance(value, Mapping):
         return {k: _first(v) if isinstance(v, list) else v for k, v in value.items() if "" not in v}

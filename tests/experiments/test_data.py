@@ -174,6 +174,12 @@ def test_right_answers_are_right_and_satisfy_the_constraint(style: Style) -> Non
 
 def test_examples_whose_answer_is_impossible_are_left_out(tmp_path: Path) -> None:
     data = sample_data(tmp_path)
+    file = data / "bfcl" / "simple_python.jsonl"
+    row = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
+    ((name, accepted),) = row["ground_truth"][0].items()
+    nothing = {name: {argument: [] for argument in accepted}}
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps({**row, "id": "accepts nothing", "ground_truth": [nothing]}) + "\n")
     names = {
         example.name
         for part in ("test", "development")
