@@ -24,10 +24,10 @@ from pcgcd.experiments import runtime
 from pcgcd.experiments.catalogue import EXPERIMENTS
 from pcgcd.experiments.harness.reports import (
     in_order,
+    log_evidence,
     markdown_table,
     models_text,
     table_of,
-    with_evidence,
     written,
 )
 from pcgcd.experiments.harness.rows import Row
@@ -51,18 +51,19 @@ def _by_k(
     """A measure of each setting and method against k.
 
     The paper's number stands behind ours in the settings that it is about, whose name contains
-    ``where``. Log-evidence is averaged over the examples on which every method has some.
+    ``where``.
     """
     groups = grouped(rows)
     all_k = sorted({group[2] for group in groups})
     table = table_of(title, "setting", "method", *(f"k = {k}" for k in all_k), left=2)
     for setting in dict.fromkeys(group[0] for group in groups):
         own = {group[1:]: found for group, found in groups.items() if group[0] == setting}
-        among = with_evidence(own.values()) if name == "log_evidence" else None
         for method in in_order([group[0] for group in own]):
             cells = []
             for k in all_k:
-                value = estimate(own.get((method, k), ()), measure(name), among)
+                found = own.get((method, k), ())
+                of_evidence = name == "log_evidence" and found
+                value = log_evidence(found) if of_evidence else estimate(found, measure(name))
                 known = (paper or {}).get((method, k)) if where in setting else None
                 shown = written(value, scale)
                 cells.append(shown if known is None else f"{shown} (paper {known:g})")
@@ -71,7 +72,8 @@ def _by_k(
 
 
 def _log_evidence(rows: Sequence[Row]) -> Table:
-    return _by_k(rows, "Log-evidence, on the examples where all have some", "log_evidence", 1)
+    title = "Log-evidence, where no run lost all its particles"
+    return _by_k(rows, title, "log_evidence", 1)
 
 
 def _function_calling(rows: Sequence[Row], facts: dict[str, Any]) -> list[Table | str]:

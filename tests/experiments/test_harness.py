@@ -27,7 +27,7 @@ from pcgcd.experiments.harness.facts import MEASURED, described_hmm
 from pcgcd.experiments.harness.journal import Journal, read_journal
 from pcgcd.experiments.harness.methods import METHODS
 from pcgcd.experiments.harness.options import Options, part_of, tokens_of
-from pcgcd.experiments.harness.reports import models_text
+from pcgcd.experiments.harness.reports import log_evidence, models_text
 from pcgcd.experiments.harness.rows import Job, Key, Plan, Row
 from pcgcd.experiments.harness.statistics import bootstrap, estimate, measure, variance_over_seeds
 from pcgcd.experiments.peers import MaskEngine
@@ -315,6 +315,14 @@ def test_examples_count_equally_however_many_seeds_they_have() -> None:
     spread = variance_over_seeds(rows, measure("score"))
     assert spread is not None
     assert spread.mean == 0.5
+
+
+def test_log_evidence_is_not_averaged_over_the_runs_that_survived() -> None:
+    rows = [Row(Key(name, "", "LCD+SMC", 1, 0), log_evidence=-2.0) for name in "ab"]
+    found = log_evidence(rows)
+    assert found is not None
+    assert (found.mean, found.examples) == (-2.0, 2)
+    assert log_evidence([*rows, Row(Key("c", "", "LCD+SMC", 1, 0))]) is None
 
 
 def test_the_model_alone_runs_once_with_few_texts(data: Path) -> None:

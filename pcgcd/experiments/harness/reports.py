@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,8 +145,7 @@ def summary_table(
 ) -> Table:
     """One line for each setting, method and k.
 
-    Log-evidence is averaged over the examples on which every method and k of the setting has some,
-    so that all lines are about the same ones; its variance is over seeds.
+    Log-evidence is shown where no run lost all its particles; its variance is over seeds.
 
     Args:
         rows: All rows.
@@ -160,12 +159,11 @@ def summary_table(
     groups = grouped(rows)
     for setting in dict.fromkeys(group[0] for group in groups):
         own = {group[1:]: found for group, found in groups.items() if group[0] == setting}
-        common = with_evidence(own.values())
         names = in_order([name for name, _ in own])
         for name, k in sorted(own, key=lambda pair: (names.index(pair[0]), pair[1])):
             found = own[name, k]
             seconds = estimate(found, measure("seconds"))
-            evidence = estimate(found, measure("log_evidence"), common)
+            evidence = log_evidence(found)
             spread = variance_over_seeds(found, measure("log_evidence"))
             ess = estimate(found, measure("ess"))
             table.add_row(
@@ -190,12 +188,11 @@ def _share(found: Estimate | None) -> str:
     return "–" if found is None else f"{100 * found.mean:.1f}"
 
 
-def with_evidence(groups: Iterable[Sequence[Row]]) -> set[str]:
-    """The examples on which all rows of all methods that estimate the evidence found some."""
-    estimating = [rows for rows in groups if any(row.log_evidence is not None for row in rows)]
-    examples = [{row.key.example for row in rows} for rows in estimating]
-    without = {r.key.example for rows in estimating for r in rows if r.log_evidence is None}
-    return set.intersection(*examples) - without if examples else set()
+def log_evidence(rows: Sequence[Row]) -> Estimate | None:
+    """The mean log-evidence; None where a run has none, since its estimate is then log 0."""
+    if any(row.log_evidence is None for row in rows):
+        return None
+    return estimate(rows, measure("log_evidence"))
 
 
 def figure_against_k(

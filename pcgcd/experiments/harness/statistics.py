@@ -64,19 +64,15 @@ def by_example(rows: Iterable[Row], value: Callable[[Row], float | None]) -> dic
     return result
 
 
-def estimate(
-    rows: Iterable[Row], value: Callable[[Row], float | None], among: set[str] | None = None
-) -> Estimate | None:
+def estimate(rows: Iterable[Row], value: Callable[[Row], float | None]) -> Estimate | None:
     """The mean of a value: over seeds for each example, then over examples.
 
     Args:
         rows: The rows of one group.
         value: What to average; None where it is missing.
-        among: The examples that count; all by default.
     """
-    means = {name: fmean(found) for name, found in by_example(rows, value).items()}
-    kept = [mean for name, mean in means.items() if among is None or name in among]
-    return bootstrap(kept) if kept else None
+    means = [fmean(found) for found in by_example(rows, value).values()]
+    return bootstrap(means) if means else None
 
 
 def variance_over_seeds(
