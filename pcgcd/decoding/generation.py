@@ -161,7 +161,8 @@ def generate(
         seed: The same seed gives the same result.
         on_step: Called after each token.
         progress: Show a progress bar on the error stream.
-        cache: A folder in which compiled automata are kept.
+        cache: A folder in which token automata are kept, where a guide needs them; masks alone
+            need none.
         tools: Functions that the model is shown, through its chat template or in a system message:
             Python functions, or descriptions as of OpenAI, Anthropic or MCP. Without a target, a
             call of one of them is generated.

@@ -46,7 +46,7 @@ class Generator:
         smc: The particles and how they are resampled.
         stop: See :func:`generate`.
         max_attempts: The cap of rejection sampling, for each request.
-        cache: A folder in which compiled automata are kept.
+        cache: See :func:`generate`.
         gcd_share: See :func:`generate`.
         adapt: See :func:`generate`.
     """

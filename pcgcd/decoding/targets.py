@@ -71,7 +71,7 @@ class Target:
             wanted: A constraint, an automaton over the tokens, or a circuit.
             vocabulary: The language model's tokens.
             guide: What looks ahead, if ``wanted`` does not say.
-            cache: A folder in which compiled automata are kept.
+            cache: A folder in which token automata are kept, where a guide needs them.
         """
         automata: Sequence[FiniteAutomaton] = ()
         if isinstance(wanted, Constraint):

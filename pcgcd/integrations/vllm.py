@@ -86,8 +86,7 @@ class _ConstrainedLogitsProcessor:
             GCD alone.
         constraints: Constraints (or circuits such as ``hmm * fa``) that requests may ask for by
             name.
-        cache: A folder in which compiled automata are kept; it saves the engine the work that was
-            done to check the request.
+        cache: A folder in which token automata are kept between runs, where a guide needs them.
     """
 
     tokenizer: ClassVar[Any] = None

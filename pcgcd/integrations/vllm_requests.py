@@ -226,7 +226,7 @@ class Compiler:
         vocabulary: The tokens.
         hmm: What guides P-GCD, if there is a guide.
         named: The constraints (or circuits) that requests can ask for by name.
-        cache: A folder in which compiled automata are kept.
+        cache: A folder in which token automata are kept, where a guide needs them.
     """
 
     def __init__(
