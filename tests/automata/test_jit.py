@@ -17,6 +17,7 @@ import pcgcd
 from pcgcd.automata import Vocabulary, compile_expression, kernels, lift
 from pcgcd.automata import expressions as ex
 from pcgcd.automata.kernels import jit
+from pcgcd.automata.masks.bits import unpack
 from pcgcd.constraints import json_schema, regex
 
 ARRAYS = ("source", "target", "label", "initial_mask", "accepting_mask")
@@ -132,3 +133,23 @@ def test_a_first_small_constraint_compiles_no_construction(tmp_path: Path) -> No
     assert result.stdout.strip() == "True"
     assert result.stderr == ""
     assert not list(tmp_path.rglob("*.nbi"))
+
+
+def test_a_first_mask_waits_for_no_compiler(without_cache: list[str]) -> None:
+    name = {"type": "string", "maxLength": 60}
+    constraint = json_schema(
+        {
+            "type": "object",
+            "properties": {"name": name},
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+    )
+    tokens = [*(bytes([b]) for b in range(256)), b'{"', b"ame", None]
+    vocabulary = Vocabulary.from_bytes(tokens, eos_ids=len(tokens) - 1)
+    masks = constraint.masks(vocabulary)
+    allowed = unpack(masks.mask(masks.start(), 30), len(tokens))
+    assert set(np.flatnonzero(allowed)) == {ord("{"), 256}
+    assert "write_narrow" in without_cache
+    compiled = [kernel.__name__ for kernel in all_kernels() if kernel._is_ready]
+    assert not compiled

@@ -28,11 +28,11 @@ from pcgcd.automata.kernels.walks import (
 )
 
 
-def _num_states(*arguments: Any) -> int:
-    return len(arguments[4].delta)
+def _num_walks(sources: Any, follow: Any, nodes: Any, longest: Any, moves: Any, *rest: Any) -> int:
+    return len(moves.delta) if follow else len(sources)
 
 
-@compiled_if_large(_num_states, most=400)
+@compiled_if_large(_num_walks, most=400)
 def walk_all(
     sources: Any,
     follow: Any,
