@@ -106,7 +106,7 @@ class Graph:
         final = self.joined().classified()
         label_class = unpack(final.sets, final.num_classes)
         return FiniteAutomaton(
-            num_states=final.num_states,
+            num_states=int(final.num_states),  # of numpy if no loop was compiled
             source=frozen(final.source),
             target=frozen(final.target),
             label=frozen(final.label),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from pcgcd.automata.expressions.compilation import compile_expression
 from pcgcd.constraints.json_schema import json_schema
-from pcgcd.constraints.json_schema.formats import FORMATS
-from pcgcd.constraints.json_schema.patterns import finds, searched
+from pcgcd.constraints.json_schema.formats import EXACT, FORMATS, SIGNS
+from pcgcd.constraints.json_schema.patterns import finds, listed, searched
 from pcgcd.errors import UnsupportedConstraintError
 from tests.constraints.json_walks import random_text
 
@@ -231,3 +232,63 @@ def test_whatever_a_format_writes_is_of_that_format(name):
     for seed in range(60):
         text = json.loads(random_text(constraint, seed))
         assert checker.conforms(text, name), text
+
+
+PIECES = st.lists(
+    st.sampled_from(["a", "b", "(?:a|bb)", "[ab]", "a?", "b{0,2}", "(?:ab?|)", "a*", "^", "c|"]),
+    min_size=1,
+    max_size=4,
+).map("".join)
+
+
+@given(PIECES)
+@settings(max_examples=100, deadline=None)
+def test_a_pattern_is_listed_only_with_all_its_texts(middle):
+    words = ("".join(t) for n in range(9) for t in itertools.product("ab", repeat=n))
+    for source in (f"^{middle}$", f"^(?:{middle})$", f"^a$|^{middle}$"):
+        texts = listed(source)
+        if texts is not None:
+            pattern = re.compile(source.replace("$", "\\Z"))
+            assert len(set(texts)) == len(texts)
+            assert all(map(pattern.search, texts))
+            assert {word for word in words if pattern.search(word)} <= set(texts)
+    assert set(listed("^(?:get|[pq]ut)s?$") or ()) == {"get", "gets", "put", "puts", "qut", "quts"}
+
+
+def test_literal_patterns_tell_alternatives_apart():
+    """Each of the parts has another type, so they cannot hold together: no combinations."""
+    kinds = [
+        {"required": ["type"], "properties": {"type": {"type": "string", "pattern": f"^K{i}$"}}}
+        for i in range(14)
+    ]
+    constraint = json_schema({"type": "object", "oneOf": kinds}, free_depth=0)
+    assert constraint.matches('{"type": "K3"}')
+    assert not constraint.matches('{"type": "K14"}')
+    assert not constraint.matches("{}")
+
+
+@pytest.mark.parametrize("name", sorted(SIGNS))
+def test_what_is_not_of_a_format_is_so_for_jsonschema_too(name):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = {"type": "string", "not": {"format": name}}
+    validator = jsonschema.Draft202012Validator(
+        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    assert name not in EXACT
+    constraint = json_schema(schema)
+    assert constraint.matches('"% %"')
+    positive = json_schema({"type": "string", "format": name})
+    for seed in range(40):
+        text = random_text(constraint, seed, 30)
+        assert validator.is_valid(json.loads(text)), text
+        assert not constraint.matches(random_text(positive, seed, 30))
+
+
+@given(st.text("a.*b", max_size=7))
+@settings(max_examples=150, deadline=None)
+def test_anchors_under_a_repeat_hold_at_the_edges_only(text):
+    for source in (r"^(?:(?:^\*|[ab])\.)*[ab]$", r"(?:^a|b$|\.)+", r"^(?:a$|b)*$", r"(?:^|\.)+a"):
+        expected = re.search(source.replace("$", r"\Z"), text) is not None
+        constraint = json_schema({"type": "string", "pattern": source})
+        assert constraint.matches(json.dumps(text)) == expected, (source, text)
+        assert finds(source, text) == expected

@@ -4,8 +4,9 @@ Each is at most what the specification and the ``jsonschema`` package both accep
 the year 0000 are left out, hosts have at most seven labels (of at most 63 and then 30 characters,
 so that the whole stays under 253; in an ``idn-hostname``, of letters of a few scripts), and a
 ``regex`` is one of a plain sub-language. The formats of :data:`EXACT` are the whole format, so they
-can be negated too. Unknown formats are annotations. :data:`PYTHON_FORMATS` are those of schemas
-made from types of Python.
+can be negated too. Of those of :data:`SIGNS` the opposite is what lacks a sign that every text of
+the format has, under any reading of it. Unknown formats are annotations. :data:`PYTHON_FORMATS` are
+those of schemas made from types of Python.
 """
 
 from __future__ import annotations
@@ -140,3 +141,13 @@ PYTHON_FORMATS = {
 }
 
 EXACT = frozenset({"date", "time", "date-time", "ipv4", "ipv6", "uuid"})
+SIGNS = {
+    "hostname": r"^[A-Za-z0-9._-]+$",
+    "email": "@",
+    "idn-email": "@",
+    "uri": r"^[A-Za-z][A-Za-z0-9+.-]*:",
+    "iri": r"^[A-Za-z][A-Za-z0-9+.-]*:",
+    "json-pointer": "^(?:/|$)",
+    "relative-json-pointer": "^[0-9]",
+    "duration": "P",
+}

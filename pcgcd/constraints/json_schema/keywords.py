@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from pcgcd.constraints.json_schema.document import Document, Place
-from pcgcd.constraints.json_schema.formats import EXACT, FORMATS, PYTHON_FORMATS
+from pcgcd.constraints.json_schema.formats import EXACT, FORMATS, PYTHON_FORMATS, SIGNS
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, holds, negation
 from pcgcd.constraints.json_schema.numbers import multiples
-from pcgcd.constraints.json_schema.patterns import not_found, searched
+from pcgcd.constraints.json_schema.patterns import listed, not_found, searched
 from pcgcd.constraints.json_schema.specs import (
     ArraySpec,
     Bound,
@@ -54,6 +54,9 @@ def own_options(document: Document, place: Place, keyword: str, positive: bool) 
     if keyword == "pattern":
         pattern = _text(place, keyword)
         _check_pattern(place, keyword, pattern, positive)
+        texts = listed(pattern)
+        if texts:
+            return [StringSpec(values=texts) if positive else StringSpec(excluded=frozenset(texts))]
         return [StringSpec(patterns=((pattern, positive),))]
     if keyword == "format":
         return _format(document, place, positive)
@@ -119,9 +122,11 @@ def _format(document: Document, place: Place, positive: bool) -> Options:
         return [StringSpec(patterns=((PYTHON_FORMATS[name], positive),))]
     if name not in FORMATS:
         return _trivial(StringSpec, positive)
-    if not positive and name not in EXACT:
+    if positive or name in EXACT:
+        return [StringSpec(patterns=((FORMATS[name], positive),))]
+    if name not in SIGNS:
         raise place.unsupported("format", f"only a part of {name!r} is known, so not its opposite")
-    return [StringSpec(patterns=((FORMATS[name], positive),))]
+    return [StringSpec(patterns=((SIGNS[name], False),))]
 
 
 # -- numbers ------------------------------------------------------------------------------------

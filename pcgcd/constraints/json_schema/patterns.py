@@ -8,7 +8,18 @@ from pcgcd.automata.expressions import Expression, star
 from pcgcd.constraints.json_schema.characters import ALL_CHARACTERS, JSON, Notation, spell_set
 from pcgcd.constraints.regex.ecma_syntax import parse_ecma
 from pcgcd.constraints.regex.lowering import lower
-from pcgcd.constraints.regex.tree import Assertion, Characters, Choice, Look, Node, Sequence, found
+from pcgcd.constraints.regex.tree import (
+    Assertion,
+    Characters,
+    Choice,
+    Look,
+    Node,
+    Repetition,
+    Sequence,
+    found,
+)
+
+_FEW_TEXTS = 32
 
 
 @lru_cache(maxsize=4096)
@@ -21,6 +32,50 @@ def searched(source: str, wide: bool = False, notation: Notation = JSON) -> Expr
 def not_found(source: str, notation: Notation = JSON) -> Expression:
     """The strings, without quotes, in which a pattern is found under no reading."""
     return star(spell_set(ALL_CHARACTERS, notation)) - searched(source, True, notation)
+
+
+@lru_cache(maxsize=4096)
+def listed(source: str) -> tuple[str, ...] | None:
+    """The texts in which a pattern is found, if they are few and it is the same in both readings.
+
+    >>> listed("^(?:get|put)s?$"), listed("^a"), listed("^a*$")
+    (('get', 'gets', 'put', 'puts'), None, None)
+    """
+    tree = parse_ecma(source, False)
+    whole = tree.options if isinstance(tree, Choice) else (tree,)
+    result: dict[str, None] = {}
+    for node in whole:
+        parts = node.parts if isinstance(node, Sequence) else ()
+        if len(parts) < 2 or (parts[0], parts[-1]) != (Assertion("start"), Assertion("end")):
+            return None
+        texts = _texts(Sequence(parts[1:-1]))
+        if texts is None:
+            return None
+        result.update(dict.fromkeys(texts))
+    return tuple(result) if tree == parse_ecma(source, True) else None
+
+
+def _texts(node: Node) -> list[str] | None:
+    """All texts of a node, if they are few."""
+    result: list[str] | None = None
+    if isinstance(node, Characters):
+        if sum(last - first + 1 for first, last in node.ranges) <= _FEW_TEXTS:
+            result = [chr(c) for first, last in node.ranges for c in range(first, last + 1)]
+    elif isinstance(node, Choice):
+        options = [_texts(option) for option in node.options]
+        if None not in options:
+            result = [text for texts in options for text in texts or ()]
+    elif isinstance(node, Sequence):
+        result = [""]
+        for part in node.parts:
+            texts = _texts(part)
+            if texts is None or len(result) * len(texts) > _FEW_TEXTS:
+                return None
+            result = [before + text for before in result for text in texts]
+    elif isinstance(node, Repetition) and node.most is not None and node.most <= _FEW_TEXTS:
+        counts = range(node.least, node.most + 1)
+        return _texts(Choice(tuple(Sequence((node.body,) * count) for count in counts)))
+    return result if result is None or len(result) <= _FEW_TEXTS else None
 
 
 def finds(source: str, text: str, wide: bool = False) -> bool:

@@ -14,9 +14,12 @@ from math import gcd, isfinite, lcm
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pcgcd.constraints.json_schema.document import Place
+from pcgcd.constraints.json_schema.formats import FORMATS, SIGNS
 from pcgcd.constraints.json_schema.formulas import TRUE, Formula, both, json_key
 from pcgcd.constraints.json_schema.patterns import finds
 
+# What is found in every text of some formats, by their patterns.
+_SIGN_OF = {FORMATS[name]: sign for name, sign in SIGNS.items()}
 KINDS = ("null", "boolean", "number", "string", "array", "object")
 T = TypeVar("T")
 
@@ -147,6 +150,8 @@ class StringSpec:
         if spec.most is not None and spec.most < spec.least:
             return None
         if any((source, not positive) in spec.patterns for source, positive in spec.patterns):
+            return None
+        if any((_SIGN_OF.get(source, ""), False) in spec.patterns for source, _ in spec.patterns):
             return None
         if spec.values is not None:
             spec = replace(spec, values=tuple(v for v in spec.values if spec.admits(v)))

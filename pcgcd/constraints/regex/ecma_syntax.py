@@ -19,7 +19,7 @@ from pcgcd.automata.expressions.utf8 import (
     normalise_ranges,
 )
 from pcgcd.constraints.regex.reader import CONTROLS, Reader, single
-from pcgcd.constraints.regex.tree import Assertion, Look, Node, assertions_of, found, looks_of
+from pcgcd.constraints.regex.tree import Assertion, Look, Node, found, looks_of
 from pcgcd.constraints.regex.unicode_classes import category, general_category
 from pcgcd.errors import UnsupportedConstraintError
 
@@ -107,8 +107,8 @@ class _EcmaReader(Reader):
             raise self.error(f"a repeat of more than {_MAX_COUNT:,}")
         if most is not None and most < least:
             raise self.error("a repeat whose bounds are in the wrong order")
-        if (most is None or most > 1) and (assertions_of(body) or looks_of(body)):
-            raise self.error("an anchor under a repeat")
+        if (most is None or most > 1) and looks_of(body):
+            raise self.error("a look-ahead under a repeat")
         return super().repeated(body, least, most, start)
 
     def anchor(self, sign: str) -> Assertion:
