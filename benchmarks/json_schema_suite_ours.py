@@ -11,12 +11,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from json_schema_suite_texts import Orders, Search
 from jsonschema import Draft202012Validator, ValidationError, validators
 from jsonschema.validators import validator_for
 
 import pcgcd
 from pcgcd.constraints.json_schema import json_schema
-from pcgcd.errors import EmptyLanguageError
+from pcgcd.errors import EmptyLanguageError, PcgcdError
 
 States = frozenset[int]
 WORDS = 20
@@ -60,6 +61,23 @@ class Ours:
             if not good:
                 unsound.append(text)
         return {"words": WORDS, "unsound_words": unsound}
+
+    def with_final_check(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Of a schema that is refused: whether it is right if whole texts are checked at the end.
+
+        That is ``relax={"uniqueItems"}`` and ``Constraint.check``, as in ``generate``.
+        """
+        try:
+            constraint = json_schema(row["schema"], relax={"uniqueItems"})
+            reader = AutomatonReader(constraint.automaton)
+        except PcgcdError:
+            return {}
+        search, checker = Search(reader, Orders(row["schema"])), constraint.checker
+        right = [
+            (search.accepts(value) and (not checker or checker(json.dumps(value).encode()))) == good
+            for value, good in row["tests"]
+        ]
+        return {"right_with_final_check": bool(right) and all(right)}
 
 
 class Nothing:

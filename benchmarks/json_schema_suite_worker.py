@@ -108,6 +108,9 @@ class Peer:
     def probe(self, schema: Any, reader: Any, number: int) -> dict[str, Any]:
         return {}
 
+    def with_final_check(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
 
 def _vocabulary(name: str, data: Path) -> Any:
     from engines_workload import TOKENIZERS, _byte_alphabet, _byte_level
@@ -137,7 +140,8 @@ def measure(engine: Any, row: dict[str, Any]) -> None:
     try:
         reader, facts = engine.read(row["schema"])
     except Exception as error:
-        tell({"row": row["number"], "error": f"{type(error).__name__}: {error}"[:300]})
+        found = engine.with_final_check(row)
+        tell({"row": row["number"], "error": f"{type(error).__name__}: {error}"[:300], **found})
         return
     tell({"row": row["number"], "compile_ms": 1e3 * (time.perf_counter() - started), **facts})
     search = Search(reader, Orders(row["schema"]))

@@ -26,7 +26,7 @@ from pcgcd.errors import AutomatonTooLargeError, LoweredBoundWarning
 # An automaton of this size is moderate: values without end are nested deeper only below it.
 _MODERATE = 100_000
 # How many states there may be if free values are nested so many levels deeper.
-_DEEPER = {4: 4_000, 3: 4_000, 2: 10_000, 1: 10_000}
+_DEEPER = {4: 8_000, 3: 8_000, 2: 20_000, 1: 20_000}
 # The states that a counted character needs, with and without escapes by number, and those that all
 # of them together may have with escapes.
 _PLAIN, _ESCAPED, _MOST_ESCAPED = 9, 21, 60_000

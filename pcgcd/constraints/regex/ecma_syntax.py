@@ -107,8 +107,8 @@ class _EcmaReader(Reader):
             raise self.error(f"a repeat of more than {_MAX_COUNT:,}")
         if most is not None and most < least:
             raise self.error("a repeat whose bounds are in the wrong order")
-        if (most is None or most > 1) and looks_of(body):
-            raise self.error("a look-ahead under a repeat")
+        if (most is None or most > 1) and (isinstance(body, Assertion) or looks_of(body)):
+            raise self.error("a repeat of an anchor, or of something with a look-ahead,")
         return super().repeated(body, least, most, start)
 
     def anchor(self, sign: str) -> Assertion:
