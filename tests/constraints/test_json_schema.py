@@ -288,7 +288,7 @@ UNSUPPORTED = [
     ({"items": {"pattern": "(a)\\1"}}, "pattern.*#/items/pattern"),
     ({"anyOf": [{"multipleOf": 1234567}]}, "multipleOf.*#/anyOf/0/multipleOf"),
     ({"$ref": "http://example.com/x"}, r"\$ref.*#/\$ref"),
-    ({"not": {"format": "uri"}}, "format.*#/not/format"),
+    ({"not": {"format": "uri-reference"}}, "format.*#/not/format"),
     ({"not": {"properties": {"a": True}, "unevaluatedProperties": False}}, "#/not/unevaluated"),
     ({"minProperties": 4}, "4 properties"),
 ]
