@@ -19,6 +19,7 @@ BENCHMARKS = (
     "product_build",
     "product",
     "decoding",
+    "lm_engines",
     "em",
     "engines",
     "json_schema_suite",

@@ -94,6 +94,13 @@ SECTIONS = {
         "What does constrained generation cost beside the language model?",
         _printed("decoding"),
     ),
+    "lm_engines": Section(
+        "Engines for the language model",
+        "How many tokens a CPU-second do the engines compute for particles that all differ, and do "
+        "they say the same? The default model, one thread. *As it comes* is the model of "
+        "transformers with layers of torch and a copy of the prompt for each particle.",
+        _printed("lm_engines"),
+    ),
     "product": Section(
         "The product, step by step",
         "How long does a step of `hmm * fa` take while decoding, and the backward pass, beside the "

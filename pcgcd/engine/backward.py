@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -185,22 +186,29 @@ class BackwardMessages:
             logs = np.log(dots) + log_sums[label] + level.log_scale[target]
         return float(np.logaddexp.reduce(logs + graph.log_weights(edges)))
 
-    def log_rest(self, track: GraphTrack, filter_: Tensor) -> float:
-        """The logarithm of the mass of all ways to finish a prefix, given its last hidden unit.
+    def log_rests(self, tracks: Sequence[GraphTrack], filters: Sequence[Tensor]) -> list[float]:
+        """The logarithm of the mass of all ways to finish each prefix, given its last hidden unit.
+
+        A device is waited for once, whatever the number of prefixes.
 
         Args:
-            track: Where the prefix stands in the automaton.
-            filter_: The weights of its last hidden unit, (H,).
+            tracks: Where the prefixes stand in the automaton.
+            filters: The weights of their last hidden units, (H,) each.
         """
-        if not track.is_alive:
-            return -math.inf
-        slot = self.graph.alive(track.remaining).slot[track.live.states]
-        kept = np.flatnonzero(slot >= 0)
-        level = self.level(track.remaining)
-        dots = (level.rows[slot[kept]].double() @ filter_.double()).cpu().numpy()
+        logs: list[Logs] = []
+        dots: list[Tensor] = []
+        for track, weights in zip(tracks, filters, strict=True):
+            slot = self.graph.alive(track.remaining).slot[track.live.states]
+            kept = np.flatnonzero(slot >= 0)
+            level = self.level(track.remaining)
+            dots.append(level.rows[slot[kept]].double() @ weights.double())
+            logs.append(level.log_scale[slot[kept]] + track.log_counts[kept])
+        ends = np.cumsum([len(part) for part in logs])[:-1]
         with np.errstate(divide="ignore"):
-            logs = np.log(dots) + level.log_scale[slot[kept]] + track.log_counts[kept]
-        return float(np.logaddexp.reduce(logs))
+            found = np.split(np.log(torch.cat(dots).cpu().numpy()), ends) if dots else []
+        return [
+            float(np.logaddexp.reduce(part + log)) for part, log in zip(found, logs, strict=True)
+        ]
 
     def _extended(self, level: Level | None, r: int, count: int, below: Level | None) -> Level:
         """The level with rows for more states, from the level below."""

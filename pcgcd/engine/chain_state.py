@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -11,6 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from pcgcd.engine.backward import BackwardMessages
 from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.chain_engine import ChainEngine
 from pcgcd.engine.filtering import observe
@@ -18,6 +19,9 @@ from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.scoring import next_tokens
 from pcgcd.engine.state import LOG_SMALLEST, PrefixState
 from pcgcd.engine.tracks import GraphTrack
+
+# Which rows ask messages, and from which place of the automaton.
+_Waiting = Mapping[BackwardMessages, list[tuple[int, GraphTrack]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,31 +44,6 @@ class Row:
     log_unknown: float
     budget: int
 
-    @property
-    def log_prefix(self) -> float:
-        """See :class:`PrefixState`."""
-        guide = self.engine.guide
-        if self.log_forward == -math.inf:
-            return -math.inf
-        if guide.is_normalised:
-            return self.log_forward if self.filter is not None else guide.log_initial
-        free = self.engine.free_messages
-        free.extend(self.budget)
-        if self.filter is None:
-            return free.log_mass(self.budget)
-        track = GraphTrack.start(free.graph, self.track.remaining)
-        return self.log_forward + free.log_rest(track, self.filter)
-
-    @property
-    def log_mass(self) -> float:
-        """See :class:`PrefixState`."""
-        if self.log_forward == -math.inf or not self.track.is_alive:
-            return -math.inf
-        if self.filter is None:
-            return self.engine.log_mass(self.budget)
-        self.engine.messages.extend(self.budget)
-        return self.log_forward + self.engine.messages.log_rest(self.track, self.filter)
-
 
 class ChainState(PrefixState):
     """k prefixes, also of different chains; made by :meth:`ChainEngine.start`."""
@@ -84,11 +63,11 @@ class ChainState(PrefixState):
 
     @cached_property
     def log_prefix(self) -> Tensor:
-        return self._of_distinct([row.log_prefix for row in self._distinct[0]])
+        return self._of_distinct(_log_prefixes(self._distinct[0]))
 
     @cached_property
     def log_mass(self) -> Tensor:
-        return self._of_distinct([row.log_mass for row in self._distinct[0]])
+        return self._of_distinct(_log_masses(self._distinct[0]))
 
     def _unknown_log_lookahead(self) -> Tensor:
         return self._of_distinct([row.log_unknown for row in self._distinct[0]])
@@ -218,7 +197,7 @@ def _advanced(row: Row, token: int, vector: Tensor, log_step: float) -> Row:
     log_unknown = row.log_unknown
     if log_step == -math.inf and row.log_forward > -math.inf and row.track.is_alive:
         # The guide knows nothing of what follows: what it said of the prefix so far stays.
-        log_unknown = max(row.log_mass - row.log_prefix, LOG_SMALLEST)
+        log_unknown = max(_log_masses([row])[0] - _log_prefixes([row])[0], LOG_SMALLEST)
     return Row(
         row.engine,
         row.track.advance(token),
@@ -227,6 +206,52 @@ def _advanced(row: Row, token: int, vector: Tensor, log_step: float) -> Row:
         log_unknown,
         row.budget,
     )
+
+
+def _log_prefixes(rows: Sequence[Row]) -> list[float]:
+    """See ``log_prefix`` of :class:`PrefixState`."""
+    found = [-math.inf] * len(rows)
+    waiting: dict[BackwardMessages, list[tuple[int, GraphTrack]]] = {}
+    for i, row in enumerate(rows):
+        guide = row.engine.guide
+        if row.log_forward == -math.inf:
+            continue
+        if guide.is_normalised:
+            found[i] = row.log_forward if row.filter is not None else guide.log_initial
+            continue
+        free = row.engine.free_messages
+        free.extend(row.budget)
+        if row.filter is None:
+            found[i] = free.log_mass(row.budget)
+        else:
+            track = GraphTrack.start(free.graph, row.track.remaining)
+            waiting.setdefault(free, []).append((i, track))
+    return _with_rests(rows, found, waiting)
+
+
+def _log_masses(rows: Sequence[Row]) -> list[float]:
+    """See ``log_mass`` of :class:`PrefixState`."""
+    found = [-math.inf] * len(rows)
+    waiting: dict[BackwardMessages, list[tuple[int, GraphTrack]]] = {}
+    for i, row in enumerate(rows):
+        if row.log_forward == -math.inf or not row.track.is_alive:
+            continue
+        if row.filter is None:
+            found[i] = row.engine.log_mass(row.budget)
+        else:
+            row.engine.messages.extend(row.budget)
+            waiting.setdefault(row.engine.messages, []).append((i, row.track))
+    return _with_rests(rows, found, waiting)
+
+
+def _with_rests(rows: Sequence[Row], found: list[float], waiting: _Waiting) -> list[float]:
+    """Fill in what the messages say of some rows, those of one chain together."""
+    for messages, members in waiting.items():
+        filters = [vector for i, _ in members if (vector := rows[i].filter) is not None]
+        rests = messages.log_rests([track for _, track in members], filters)
+        for (i, _), rest in zip(members, rests, strict=True):
+            found[i] = rows[i].log_forward + rest
+    return found
 
 
 def _free_level(row: Row) -> Tensor:

@@ -80,8 +80,14 @@ def test_a_decoding_step_waits_a_few_times_whatever_the_number_of_particles(wait
     assert max(most.values()) <= 5, most
 
 
-def test_lookaheads_wait_at_most_once_for_each_particle(waits: Waits) -> None:
-    state = ChainEngine(random_hmm(0, 9, 5), random_automaton(0, 5), backend="torch").start([6] * 8)
-    state.next_tokens()
+@pytest.mark.parametrize("particles", [2, 8, 32])
+def test_lookaheads_wait_once_whatever_the_number_of_particles(
+    waits: Waits, particles: int
+) -> None:
+    engine = ChainEngine(random_hmm(0, 9, 5), random_automaton(0, 5), backend="torch")
+    state = engine.start([6] * particles)
     state.log_lookahead()  # the mass of the prompt is computed once
-    assert waits.of(state.log_lookahead)[0] <= 8
+    choose = np.random.default_rng(0)
+    rows = state.next_tokens().dense(5).numpy()
+    state = state.advance([int(choose.choice(np.flatnonzero(np.isfinite(r)))) for r in rows])
+    assert waits.of(state.log_lookahead)[0] == 1

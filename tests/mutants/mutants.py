@@ -37,6 +37,7 @@ _MASKS = ("tests/automata/test_masks.py",)
 _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
+_SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
 _COPYING = ("tests/hmm/test_copying.py",)
 _WALKS = ("tests/hmm/test_walks.py",)
 
@@ -256,8 +257,8 @@ MUTANTS = (
     Mutant(
         "the rest of a prefix without its paths",
         "engine/backward.py",
-        "logs = np.log(dots) + level.log_scale[slot[kept]] + track.log_counts[kept]",
-        "logs = np.log(dots) + level.log_scale[slot[kept]]",
+        "logs.append(level.log_scale[slot[kept]] + track.log_counts[kept])",
+        "logs.append(level.log_scale[slot[kept]])",
         _ENGINE,
     ),
     # -- automata ---------------------------------------------------------------------------------
@@ -373,5 +374,19 @@ MUTANTS = (
         "            posterior[t - 1].mul_(self.filtered[t - 1])\n",
         "            posterior[t - 1].copy_(self.filtered[t - 1])\n",
         _WALKS,
+    ),
+    Mutant(
+        "a shared prefix that no attention has seen is believed",
+        "lm/shared_prefix.py",
+        "return any(not layer.prefix.claimed for layer in past.layers)",
+        "return False",
+        _SHARED_PREFIX,
+    ),
+    Mutant(
+        "rows attend to their own tokens only",
+        "lm/shared_prefix.py",
+        "return (result + weights[..., common:] @ value).reshape(rows, 1, heads, -1)",
+        "return (weights[..., common:] @ value).reshape(rows, 1, heads, -1)",
+        _SHARED_PREFIX,
     ),
 )
