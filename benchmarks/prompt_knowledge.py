@@ -32,6 +32,7 @@ from typing import Any
 import torch
 from common import RESULTS, machine, rounded, write_json
 from rich.console import Console
+from rich.table import Table
 from torch import Tensor
 
 from pcgcd.hmm import HiddenMarkovModel, default_hmm
@@ -151,6 +152,24 @@ def until_end(text: list[int], eos_ids: Sequence[int]) -> list[int]:
     return text[: ends[0] + 1] if ends else text
 
 
+def tables(results: Any) -> list[Table]:
+    """The results as a table."""
+    table = Table(
+        title=f"nats by which the next {results['ahead']} tokens are predicted better",
+        title_justify="left",
+    )
+    table.add_column("guide")
+    for column in ("all, at the prompt", "later", "no constraint, at the prompt", "later"):
+        table.add_column(column, justify="right")
+    for row in results["rows"]:
+        cells = []
+        for part in ("all", "some_free"):
+            found = row.get(part)
+            cells += [f"{found[at]:+.1f}" if found else "" for at in ("at_prompt", "later")]
+        table.add_row(row["guide"], *cells)
+    return [table]
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=Path, required=True)
@@ -217,7 +236,7 @@ def main(argv: list[str] | None = None) -> int:
         "bare_log_likelihood": float(base.mean()),
         "rows": rows,
     }
-    Console().print_json(data=rounded(results))
+    Console().print(*tables(results))
     write_json(rounded(results), arguments.out / f"{NAME}.json")
     return 0
 
