@@ -138,7 +138,7 @@ SECTIONS = {
         "language model's own state (after LTLA), at the prompt only or at each token; its epoch "
         "was chosen on the same samples, which flatters it. *Adapted*: EM on 32 other answers to "
         "the same prompt (`adapt=32`), then given the prompt. The bare HMM needs 80 nats for the "
-        "tokens ahead on average, so a better hidden state brings little, and adapted emissions bring "
+        "tokens ahead on average, so a better hidden state brings little; adapted emissions bring "
         "more. The head was left out of the library.",
         _printed("prompt_knowledge"),
     ),
