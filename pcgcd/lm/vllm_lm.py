@@ -56,6 +56,9 @@ class VLLM(LanguageModel):
         vllm = package("vllm", "VLLM", "use TransformersLM")
         if isinstance(model, str | PathLike):
             options = {"enable_prefix_caching": True, "max_logprobs": -1} | options
+            if package("vllm.platforms", "VLLM").current_platform.is_cpu():
+                # Only whole blocks are shared, and there they have 128 tokens unless it is said.
+                options = {"block_size": 32} | options
             model = load_llm(str(model), **options)
         elif options:
             raise InvalidParameterError(
