@@ -160,7 +160,7 @@ LARGEST = {
 }
 
 
-@pytest.mark.parametrize("retries", range(8))
+@pytest.mark.parametrize("retries", range(9))
 def test_nothing_is_lowered_in_silence_however_often_building_is_tried(retries: int) -> None:
     """A build that is too large again and again: what is refused in the end has been reported."""
     reader = Reader(Document(EVERYTHING_THAT_CAN_BE_LOWERED))
