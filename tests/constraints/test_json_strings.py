@@ -154,7 +154,7 @@ def test_broken_patterns_are_errors(pattern):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(a", "a)", "[a", "*a", "(?<=a)b", "(a)\\1", "\\bx", "(^a)*b", "a{3,2}", "\\p{Xx}"]
+    "pattern", ["(a", "a)", "[a", "*a", "(?<=a)b", "(a)\\1", "\\bx", "a{3,2}", "\\p{Xx}"]
 )
 def test_patterns_that_cannot_be_followed_are_errors(pattern):
     with pytest.raises(UnsupportedConstraintError, match="#/pattern"):
