@@ -78,6 +78,10 @@ class Graph:
     accepting: Mask  # (S,)
     weight: Weights | None = None  # (E,); None: all are one
 
+    def __post_init__(self) -> None:
+        """Take the number of states as one of Python: loops that were not compiled give numpy's."""
+        object.__setattr__(self, "num_states", int(self.num_states))
+
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> Graph:
         """The arrays of an automaton, copied: frozen ones would have to be compiled for again."""
@@ -106,7 +110,7 @@ class Graph:
         final = self.joined().classified()
         label_class = unpack(final.sets, final.num_classes)
         return FiniteAutomaton(
-            num_states=int(final.num_states),  # of numpy if no loop was compiled
+            num_states=final.num_states,
             source=frozen(final.source),
             target=frozen(final.target),
             label=frozen(final.label),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pcgcd.automata import expressions as ex
 from pcgcd.automata.expressions.compilation import compile_block
 from pcgcd.automata.expressions.substitution import substituted
 from pcgcd.automata.expressions.word_lists import all_but
+from pcgcd.automata.graphs import Graph
 from pcgcd.errors import AutomatonTooLargeError
 
 TEXTS = ["".join(t) for n in range(6) for t in itertools.product("[]a,", repeat=n)]
@@ -103,6 +105,12 @@ def test_a_block_is_as_large_as_its_automaton_and_is_made_without_it() -> None:
     assert huge.size > 2**40
     with pytest.raises(AutomatonTooLargeError, match="over the limit"):
         compile_expression(huge)
+
+
+def test_numbers_of_states_are_those_of_python() -> None:
+    """Loops that were not compiled count with numpy's, which overflow where blocks are counted."""
+    graph = replace(Graph.nothing(2, np.zeros(2, dtype=np.int64)), num_states=np.int64(1))
+    assert type(graph.num_states) is int
 
 
 def test_blocks_that_begin_alike_are_opened_only_where_they_meet() -> None:
