@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="an HMM's folder or hub id; the default model has one; repeat it for a mixture",
     )
-    add("--w", type=float, help="weight of the model (0.7 for pgcd, 0.5 for twisted)")
+    add("--w", type=float, help="weight of the model (0.7 for pgcd, 0.3 for twisted)")
     add(
         "--potential",
         choices=["pgcd", "prefix", "local", "terminal"],

@@ -85,7 +85,7 @@ def test_a_product_generates_texts_of_its_automaton(
     lm, fa = worlds.table(), worlds.AUTOMATA["constraint"]
     gamma = worlds.target(lm, fa, BUDGET)
     result = pcgcd.generate(lm, make(worlds.hmm(7), fa), budget=BUDGET, particles=400, seed=0)
-    assert result.method == "pgcd"
+    assert result.method == "twisted"
     assert all(result.satisfied)
     assert set(result.token_ids) <= set(gamma)
     assert math.exp(result.log_evidence) == pytest.approx(sum(gamma.values()), rel=0.15)
@@ -112,7 +112,7 @@ def test_both_automata_of_a_product_hold() -> None:
 def test_without_an_automaton_everything_is_allowed_and_the_guide_guides() -> None:
     lm, hmm = worlds.table(), worlds.hmm(7)
     result = pcgcd.generate(lm, hmm, budget=BUDGET, particles=2000, w=0.5, seed=0)
-    assert result.method == "pgcd"
+    assert result.method == "twisted"
     assert all(result.satisfied)
     assert math.exp(result.log_evidence) == pytest.approx(1.0, rel=0.05)
     total = {x: math.exp(worlds.log_prob(lm, x)) for x in worlds.leaves(2)}
@@ -127,7 +127,7 @@ def test_without_an_automaton_everything_is_allowed_and_the_guide_guides() -> No
 def test_the_method_follows_from_the_target() -> None:
     lm, fa = worlds.table(), worlds.AUTOMATA["constraint"]
     assert pcgcd.generate(lm, fa, budget=BUDGET, seed=0).method == "gcd"
-    assert pcgcd.generate(lm, fa, hmm=worlds.hmm(), budget=BUDGET, seed=0).method == "pgcd"
+    assert pcgcd.generate(lm, fa, hmm=worlds.hmm(), budget=BUDGET, seed=0).method == "twisted"
     requests = [Request(fa, budget=BUDGET), Request(worlds.hmm() * fa, budget=BUDGET)]
     results = Generator(lm, smc=SMC(2)).run(requests, seed=0)
     assert [result.method for result in results] == ["gcd", "gcd"]
