@@ -11,28 +11,22 @@ too good; those given the prompt come from two halves, each with what was learnt
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-import torch
-from common import RESULTS, machine, rounded, write_json
+from common import machine, rounded, write_json
+from distilled_samples import given_samples
 from rich.console import Console
 from rich.table import Table
 
 from pcgcd.hmm import HMM
 from pcgcd.learning import fit, initialise
 from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood
-from pcgcd.learning.distillation.prompts import read_prompts
-from pcgcd.learning.distillation.shards import SampleSet
 from pcgcd.learning.distillation.smoothing import predictions, smooth
 from pcgcd.learning.em.fit import log_likelihood_per_token
 from pcgcd.learning.report import compare
-from pcgcd.lm import default_model
 
 NAME = "hidden_states"
 SIZES = (64, 256, 1024)
@@ -42,18 +36,9 @@ CLUSTERED, READ = 512, 1536
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=Path, required=True)
-    parser.add_argument("--prompts", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    arguments = parser.parse_args(argv)
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    lm, sources = default_model(), read_prompts(arguments.prompts)
-    samples = SampleSet.load(arguments.samples)
+    lm, samples, prompts, out = given_samples(argv, __doc__.splitlines()[0])
     training, held_out = samples.split(0.1)
     tokens, eos_ids = samples.tokens, samples.manifest.eos_ids
-    ids = {n: lm.encode(sources[n].prompt) for n in sorted(set(samples.prompts.tolist()))}
-    prompts = [ids[n] for n in samples.prompts.tolist()]
     results: dict[str, Any] = {
         "benchmark": NAME,
         "command": "python benchmarks/hidden_states.py --samples ... --prompts ...",
@@ -117,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
     results["bigram"], results["language_model"] = others["bigram"], others["language model"]
     for part in tables(results):
         Console().print(part)
-    write_json(rounded(results), arguments.out / f"{NAME}.json")
+    write_json(rounded(results), out / f"{NAME}.json")
     return 0
 
 

@@ -20,27 +20,24 @@ prompt and from every third token after it:
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import torch
-from common import RESULTS, machine, rounded, write_json
+from common import machine, rounded, write_json
+from distilled_samples import given_samples
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
 from pcgcd.hmm import HiddenMarkovModel, default_hmm
 from pcgcd.learning.distillation.embeddings import token_states
-from pcgcd.learning.distillation.prompts import read_prompts
 from pcgcd.learning.distillation.sampling import SessionEngine
-from pcgcd.learning.distillation.shards import SampleSet
-from pcgcd.lm import LanguageModel, default_model
+from pcgcd.learning.sequences import num_tokens
+from pcgcd.lm import LanguageModel
 
 NAME = "prompt_knowledge"
 AHEAD, EVERY = 16, 3
@@ -143,13 +140,13 @@ def pilots(lm: LanguageModel, prompt: tuple[int, ...], length: int) -> list[list
         (PILOTS, length), generator=torch.Generator().manual_seed(len(prompt)), dtype=torch.float64
     )
     tokens, _ = SessionEngine(lm).answer([prompt] * PILOTS, length, uniform, 0)
-    return [until_end(row, lm.vocabulary.eos_ids) for row in tokens.tolist()]
+    return until_ends(tokens, lm.vocabulary.eos_ids)
 
 
-def until_end(text: list[int], eos_ids: Sequence[int]) -> list[int]:
-    """A text with its first EOS, if it has one."""
-    ends = [i for i, token in enumerate(text) if token in eos_ids]
-    return text[: ends[0] + 1] if ends else text
+def until_ends(tokens: Tensor, eos_ids: tuple[int, ...]) -> list[list[int]]:
+    """Texts, each with its first EOS, if it has one."""
+    lengths = num_tokens(tokens, eos_ids).tolist()
+    return [row[:length] for row, length in zip(tokens.tolist(), lengths, strict=True)]
 
 
 def tables(results: Any) -> list[Table]:
@@ -171,22 +168,13 @@ def tables(results: Any) -> list[Table]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=Path, required=True)
-    parser.add_argument("--prompts", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    arguments = parser.parse_args(argv)
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    lm, hmm, sources = default_model(), default_hmm(), read_prompts(arguments.prompts)
-    samples = SampleSet.load(arguments.samples, partial=True)
-    eos_ids = samples.manifest.eos_ids
-    numbers = samples.prompts.tolist()
-    ids = {n: tuple(lm.encode(sources[n].prompt)) for n in sorted(set(numbers))}
-    short = [i for i, n in enumerate(numbers) if len(ids[n]) <= LONGEST_PROMPT]
+    lm, samples, answered, out = given_samples(argv, __doc__.splitlines()[0], partial=True)
+    hmm = default_hmm()
+    short = [i for i, prompt in enumerate(answered) if len(prompt) <= LONGEST_PROMPT]
     chosen = [*short[:TRAINED], *short[-HELD_OUT:]]
-    prompts = [ids[numbers[i]] for i in chosen]
-    texts = [until_end(samples.tokens[i].tolist(), eos_ids) for i in chosen]
-    lengths = torch.tensor([len(text) for text in texts])
+    prompts = [answered[i] for i in chosen]
+    texts = until_ends(samples.tokens[chosen], samples.manifest.eos_ids)
+    lengths = samples.num_tokens[chosen]
     states = token_states(lm, prompts, samples.tokens[chosen], lengths).before
     cut = int(lengths[:TRAINED].sum())
     train = (prompts[:TRAINED], texts[:TRAINED], states[:cut])
@@ -237,7 +225,7 @@ def main(argv: list[str] | None = None) -> int:
         "rows": rows,
     }
     Console().print(*tables(results))
-    write_json(rounded(results), arguments.out / f"{NAME}.json")
+    write_json(rounded(results), out / f"{NAME}.json")
     return 0
 
 

@@ -112,7 +112,7 @@ def generate(
     With the methods "gcd", "pgcd" and "twisted" every text that ends satisfies the constraint
     within the budget, whatever the language model says.
 
-    The automata among the factors of a circuit are the constraint: ``hmm * fa`` is P-GCD with that
+    The automata among the factors of a circuit are the constraint: ``hmm * fa`` is guided by that
     product, ``hmm * fa1 * fa2`` satisfies both, ``(0.3 * hmm_a + 0.7 * hmm_b) * fa`` is guided by
     a mixture. What is left guides, and changes no target. With a weighted automaton f the target
     is p_lm(x) f(x), up to its sum.

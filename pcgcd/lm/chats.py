@@ -7,9 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pcgcd.errors import InvalidParameterError
+from pcgcd.lm.base import LanguageModel
 
 Messages: TypeAlias = "list[dict[str, Any]]"
 Tools: TypeAlias = "Sequence[Mapping[str, Any]]"
+
+
+class TokenizerLM(LanguageModel):
+    """A language model whose prompts a tokenizer of transformers encodes.
+
+    Attributes:
+        tokenizer: The tokenizer.
+    """
+
+    tokenizer: Any
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return self.vocabulary.eos_ids
+
+    def _encode_text(self, text: str) -> tuple[int, ...]:
+        return self._checked_prefix(text_ids(self.tokenizer, text))
+
+    def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
+        return self._checked_prefix(chat_ids(self.tokenizer, messages, tools))
 
 
 def text_ids(tokenizer: Any, text: str) -> list[int]:

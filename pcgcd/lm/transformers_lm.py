@@ -19,14 +19,13 @@ from pcgcd.errors import (
     VocabularyMismatchError,
 )
 from pcgcd.lm.base import (
-    LanguageModel,
     LMSession,
     PrefixSession,
     SharedSession,
     check_length,
     check_not_empty,
 )
-from pcgcd.lm.chats import Messages, Tools, chat_ids, text_ids
+from pcgcd.lm.chats import TokenizerLM
 from pcgcd.lm.growing_cache import with_room
 from pcgcd.lm.packed_linear import PackedLinears
 from pcgcd.lm.shared_prefix import (
@@ -42,7 +41,7 @@ _ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
 _PLACES = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 
 
-class TransformersLM(LanguageModel):
+class TransformersLM(TokenizerLM):
     """A causal language model of transformers and its tokenizer.
 
     Rows with equal prefixes are computed once: k particles that start from one prompt cost one row
@@ -135,11 +134,6 @@ class TransformersLM(LanguageModel):
         """Where the model computes."""
         return torch.device(self.model.device)
 
-    @property
-    def eos_ids(self) -> tuple[int, ...]:
-        """The tokens that end a text."""
-        return self.vocabulary.eos_ids
-
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         """See :class:`LanguageModel`. Computed from scratch, prefixes of one length together."""
         checked = self._checked_prompts(prefixes)
@@ -211,12 +205,6 @@ class TransformersLM(LanguageModel):
         """Whether some layer carries a running state, which padding could disturb."""
         cache = package("transformers", "TransformersLM").DynamicCache(config=self.model.config)
         return any(_is_recurrent(layer) for layer in cache.layers)
-
-    def _encode_text(self, text: str) -> tuple[int, ...]:
-        return self._checked_prefix(text_ids(self.tokenizer, text))
-
-    def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
-        return self._checked_prefix(chat_ids(self.tokenizer, messages, tools))
 
     def _checked_prompts(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         checked = super()._checked_prompts(prompts)

@@ -16,11 +16,11 @@ from torch import Tensor
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError
-from pcgcd.lm.base import LanguageModel, check_length, check_not_empty
-from pcgcd.lm.chats import Messages, Tools, chat_ids, text_ids
+from pcgcd.lm.base import check_length, check_not_empty
+from pcgcd.lm.chats import TokenizerLM
 
 
-class VLLM(LanguageModel):
+class VLLM(TokenizerLM):
     """A causal language model computed by vLLM's offline ``LLM``.
 
     Each step asks vLLM for the distribution after whole prefixes, each different one once. Its
@@ -85,11 +85,6 @@ class VLLM(LanguageModel):
         """Where the rows are."""
         return torch.device("cpu")
 
-    @property
-    def eos_ids(self) -> tuple[int, ...]:
-        """The tokens that end a text."""
-        return self.vocabulary.eos_ids
-
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         """See :class:`LanguageModel`."""
         checked = self._checked_prompts(prefixes)
@@ -114,12 +109,6 @@ class VLLM(LanguageModel):
                 "max_logprobs=-1"
             )
         return row.log_softmax(-1)
-
-    def _encode_text(self, text: str) -> tuple[int, ...]:
-        return self._checked_prefix(text_ids(self.tokenizer, text))
-
-    def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
-        return self._checked_prefix(chat_ids(self.tokenizer, messages, tools))
 
     def _checked_prompts(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         checked = super()._checked_prompts(prompts)

@@ -108,8 +108,7 @@ def states_inside(node: Expression, inside: dict[int, int]) -> int:
     if isinstance(node, AnyOrder):
         half = 1 << (len(node.members) - 1)
         bodies = sum(inside[id(member.body)] for member in node.members)
-        # Python's numbers: these have no largest one.
-        return half * int(4 + bodies + 2 * inside[id(node.separator)])
+        return half * (4 + bodies + 2 * inside[id(node.separator)])
     if isinstance(node, InOrder):
         count = len(node.members) + 1
         parts = sum(inside[id(part)] for part in children(node))

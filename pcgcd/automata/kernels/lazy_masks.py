@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.bits import set_intervals
-from pcgcd.automata.kernels.jit import compiled, compiled_if_large
+from pcgcd.automata.kernels.jit import compiled, compiled_if_large, one
 from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key, walk_exits
 from pcgcd.automata.kernels.walks import begin_walk, walk_whole
 from pcgcd.automata.limits import NEVER
@@ -54,11 +54,7 @@ def _finish(words: Any, enough: Any, distance: Any, token: Any, out: Any) -> Any
     return enough
 
 
-def _one_walk(*_: Any) -> int:
-    return 1
-
-
-@compiled_if_large(_one_walk)
+@compiled_if_large(one)
 def write_narrow(
     words: Any,
     source: Any,
@@ -91,7 +87,7 @@ def write_narrow(
     return _finish(words, np.int64(1), distance, token, out)
 
 
-@compiled_if_large(_one_walk)
+@compiled_if_large(one)
 def write_wide(
     words: Any,
     source: Any,

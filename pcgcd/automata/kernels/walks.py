@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled, compiled_if_large
+from pcgcd.automata.kernels.jit import compiled, compiled_if_large, one
 
 EMPTY = -1  # no target; the k-th cell with several targets is -2 - k
 
@@ -67,7 +67,7 @@ class Output(NamedTuple):
     mark: Any
 
 
-@compiled_if_large(lambda *_: 1)  # it only makes arrays
+@compiled_if_large(one)  # it only makes arrays
 def new_output(num_states: Any, depth: Any, num_intervals: Any, num_members: Any) -> Any:
     """Room for the walk from one state."""
     return Output(

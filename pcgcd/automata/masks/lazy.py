@@ -161,10 +161,13 @@ class TokenMasks(PrefixMasks):
 
     def matches(self, text: bytes) -> bool:
         """Return whether the bytes are a text, whatever tokens spell it."""
-        current = set(self._initial.tolist())
+        return self.is_accepting(tuple(self._after(set(self._initial.tolist()), text)))
+
+    def _after(self, states: set[int], text: bytes) -> set[int]:
+        """Return the states after some more bytes."""
         for byte in text:
-            current = {target for state in current for target in self._targets(state, byte)}
-        return self.is_accepting(tuple(current))
+            states = {target for state in states for target in self._targets(state, byte)}
+        return states
 
     def _targets(self, state: int, byte: int) -> list[int]:
         """Return the states after one more byte."""
@@ -193,9 +196,7 @@ class TokenMasks(PrefixMasks):
         text = self.vocabulary.token_bytes[token] if token < self.vocabulary.size else None
         if not text:
             return ()
-        current.discard(self._end)
-        for byte in text:
-            current = {target for state in current for target in self._targets(state, byte)}
+        current = self._after(current - {self._end}, text)
         if not self._spells_all:
             current = {state for state in current if self.distance[state] < NEVER}
         return tuple(sorted(current))
