@@ -64,7 +64,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="whether top-k and top-p choose from allowed tokens or from all (%(default)s)",
     )
     add("--seed", type=int, help="the same seed gives the same texts")
-    add("--cache", type=Path, help="folder in which compiled automata are kept")
+    add(
+        "--cache",
+        type=Path,
+        help="folder for the token automata of runs with a guide; others write none",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

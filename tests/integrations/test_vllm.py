@@ -1,15 +1,19 @@
-"""The processor for vLLM, with a stand-in for vLLM: texts, rows that move, and refusals."""
+"""The processor for vLLM without vLLM: what it does to rows that move, and what it refuses.
+
+What vLLM itself does with it is tested by ``make test-vllm``, except for model runner V2 and rows
+that are swapped, which need a GPU.
+"""
 
 from __future__ import annotations
 
 import logging
-import pickle
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -29,7 +33,6 @@ from pcgcd.errors import (
 from pcgcd.hmm import HMM
 from pcgcd.hmm.absorbing import absorbing
 from pcgcd.integrations import vllm
-from tests.integrations import vllm_stand_in
 from tests.integrations.vllm_stand_in import Params, Request, V1Batch, V2Batch, config
 from tests.lm.examples import VOCABULARY, tiny_tokenizer
 
@@ -44,17 +47,9 @@ def hmm() -> HMM:
     return absorbing(HMM.random(5, WIDTH, generator=generator, concentration=0.6), EOS)
 
 
-@pytest.fixture(autouse=True)
-def _stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    vllm_stand_in.install(monkeypatch)
-    vllm._with_bases.cache_clear()
-    yield
-    vllm._with_bases.cache_clear()
-
-
 def processor(**attributes: Any) -> Any:
     settings = {"tokenizer": VOCABULARY, "hmm": hmm(), **attributes}
-    return type("Processor", (vllm.ConstrainedLogitsProcessor,), settings)
+    return type("Processor", (vllm._ConstrainedLogitsProcessor,), settings)
 
 
 def asked(pattern: str, budget: int, method: str = "gcd") -> Params:
@@ -98,7 +93,7 @@ def serve(
 def many_requests(method: str) -> list[Request]:
     chance = random.Random(7)
     return [
-        Request(asked(chance.choice(PATTERNS), chance.randint(4, 7), method)) for _ in range(40)
+        Request(asked(chance.choice(PATTERNS), chance.randint(4, 7), method)) for _ in range(20)
     ]
 
 
@@ -112,15 +107,6 @@ def assert_complete(requests: list[Request]) -> None:
         assert re.fullmatch(pattern_of(request), text), (request.params, request.text)
         assert len(request.text) <= (request.params.max_tokens or 0)
         assert not {7, 8} & set(request.text)
-
-
-@pytest.mark.parametrize("runner", RUNNERS)
-@pytest.mark.parametrize("method", ["gcd", "pgcd"])
-def test_every_text_is_complete_within_its_budget(runner: str, method: str) -> None:
-    queue = many_requests(method)
-    serve(RUNNERS[runner](processor(), 1), queue)
-    assert_complete(queue)
-    assert len({tuple(request.text) for request in queue}) > 15
 
 
 @cache
@@ -140,6 +126,9 @@ def test_gcd_keeps_the_logits_of_exactly_the_tokens_that_can_be_completed(runner
 
     def look(rows: list[Request], before: Tensor, after: Tensor) -> None:
         for row, request in enumerate(rows):
+            if request in free:
+                assert torch.equal(after[row], before[row])
+                continue
             budget, text = request.params.max_tokens or 0, tuple(request.text)
             every = completions(pattern_of(request), budget)
             allowed = {x[len(text)] for x in every if x[: len(text)] == text and x != text}
@@ -150,7 +139,9 @@ def test_gcd_keeps_the_logits_of_exactly_the_tokens_that_can_be_completed(runner
 
     chance = random.Random(2)
     queue = [Request(asked(chance.choice(PATTERNS), chance.randint(4, 5))) for _ in range(25)]
-    serve(RUNNERS[runner](processor(), 3), queue, look)
+    free = [Request(Params(6, None)) for _ in range(8)]
+    serve(RUNNERS[runner](processor(), 3), chance.sample([*queue, *free], 33), look)
+    assert_complete(queue)
     assert len(seen) > 40
 
 
@@ -166,38 +157,9 @@ def test_pgcd_gives_the_log_probabilities_of_its_proposal(runner: str) -> None:
             expected = PGCD(0.4).weigh(step).dense(WIDTH).log_softmax(1)[0]
             torch.testing.assert_close(after[row], expected, rtol=1e-4, atol=1e-4)
 
-    serve(RUNNERS[runner](processor(), 4), many_requests("pgcd")[:20], look)
-
-
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_requests_do_not_mix_when_rows_move(runner: str) -> None:
-    """Each request can only say its own letter, as often as its budget allows."""
-    letters = [("a", 0), ("b", 1), ("c", 3)]
-    queue = [
-        Request(asked(letter + f"{{{budget}}}", budget), [token] * 2)
-        for budget in range(1, 7)
-        for letter, token in letters
-    ] * 2
-    queue = [Request(request.params, request.prompt) for request in queue]
-    serve(RUNNERS[runner](processor(), 5), queue)
-    for request in queue:
-        letter = pattern_of(request)[0]
-        assert VOCABULARY.decode(request.text).decode() == letter * (request.params.max_tokens or 0)
-
-
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_requests_without_a_constraint_are_left_alone(runner: str) -> None:
-    def look(rows: list[Request], before: Tensor, after: Tensor) -> None:
-        free = [row for row, request in enumerate(rows) if request.params.extra_args is None]
-        assert torch.equal(before[free], after[free])
-
-    queue = [
-        request
-        for constrained in many_requests("gcd")[:12]
-        for request in (constrained, Request(Params(6, None)))
-    ]
-    serve(RUNNERS[runner](processor(), 6), queue, look)
-    assert_complete([request for request in queue if request.params.extra_args])
+    queue = many_requests("pgcd")
+    serve(RUNNERS[runner](processor(), 4), queue, look)
+    assert_complete(queue)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -290,9 +252,10 @@ def test_pgcd_without_an_hmm_is_refused_and_gcd_is_the_default_then() -> None:
 
 
 def test_a_class_without_a_tokenizer_says_what_to_do() -> None:
-    vllm.ConstrainedLogitsProcessor.validate_params(Params(3, None))
+    kind = processor(tokenizer=None)
+    kind.validate_params(Params(3, None))
     with pytest.raises(InvalidParameterError, match="attribute tokenizer"):
-        vllm.ConstrainedLogitsProcessor.validate_params(asked("a", 3))
+        kind.validate_params(asked("a", 3))
 
 
 def test_speculative_decoding_is_refused() -> None:
@@ -357,29 +320,36 @@ def test_logits_of_another_model_end_the_text(caplog: pytest.LogCaptureFixture) 
 
 # -- the class -------------------------------------------------------------------------------
 
-
-def test_the_class_is_of_both_kinds_and_found_by_its_name() -> None:
-    kind = vllm.ConstrainedLogitsProcessor
-    assert issubclass(kind, vllm_stand_in.V1LogitsProcessor)
-    assert issubclass(kind, vllm_stand_in.V2LogitsProcessor)
-    assert pickle.loads(pickle.dumps(kind)) is kind
-    assert not kind.is_argmax_invariant(object())
-    assert kind.needs_output_token_ids()
+SIGNS = {vllm._V1: "BatchUpdate", vllm._V2: "LogitsContext"}
 
 
-@pytest.mark.parametrize("kind", ["v1", "v2"])
-def test_one_interface_is_enough(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = {"v1": "v2", "v2": "v1"}[kind]
-    missing = {"v1": vllm_stand_in.V1, "v2": vllm_stand_in.V2}[other]
-    monkeypatch.setitem(sys.modules, missing, None)
-    queue = many_requests("gcd")[:6]
-    serve(RUNNERS[kind.upper()](processor(), 0), queue)
-    assert_complete(queue)
+def install(monkeypatch: pytest.MonkeyPatch, has: tuple[str, ...]) -> list[type]:
+    """Put vLLM's base classes where imports look for them, and nothing in the others' places."""
+    bases = []
+    for path, sign in SIGNS.items():
+        parts = path.split(".")
+        for i in range(len(parts)):
+            monkeypatch.setitem(sys.modules, ".".join(parts[: i + 1]), ModuleType(parts[i]))
+        module: Any = sys.modules[path]
+        if path in has:
+            bases.append(type("LogitsProcessor", (), {}))
+            module.LogitsProcessor = bases[-1]
+            setattr(module, sign, object)
+        else:
+            monkeypatch.setitem(sys.modules, path, None)
+    monkeypatch.setattr(vllm, "_with_bases", vllm._with_bases.__wrapped__)
+    return bases
+
+
+@pytest.mark.parametrize("has", [(vllm._V1,), (vllm._V2,), (vllm._V1, vllm._V2)])
+def test_one_interface_is_enough(has: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    bases = install(monkeypatch, has)
+    kind: Any = vllm.ConstrainedLogitsProcessor
+    assert kind.__mro__ == (kind, vllm._ConstrainedLogitsProcessor, *bases, object)
 
 
 def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (vllm_stand_in.V1, vllm_stand_in.V2):
-        monkeypatch.setitem(sys.modules, name, None)
+    install(monkeypatch, ())
     with pytest.raises(MissingDependencyError, match="pip install"):
         _ = vllm.ConstrainedLogitsProcessor
 

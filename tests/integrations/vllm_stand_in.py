@@ -1,4 +1,4 @@
-"""What vLLM's documentation says of its two interfaces, without vLLM.
+"""How vLLM's two model runners call a logits processor, without vLLM.
 
 ``V1Batch`` follows "How the vLLM engine builds the BatchUpdate data structure"; ``V2Batch`` has
 slots that are never moved, buffers of tokens, and rows in a new order at every step.
@@ -7,97 +7,14 @@ slots that are never moved, buffers of tokens, and rows in a new order at every 
 from __future__ import annotations
 
 import random
-import sys
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from enum import Enum, auto
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-
-class MoveDirectionality(Enum):
-    UNIDIRECTIONAL = auto()
-    SWAP = auto()
-
-
-@dataclass(frozen=True)
-class BatchUpdate:
-    batch_size: int
-    removed: list[int]
-    added: list[tuple[int, Any, list[int] | None, list[int]]]
-    moved: list[tuple[int, int, MoveDirectionality]]
-
-
-class V1LogitsProcessor(ABC):
-    @classmethod  # noqa: B027
-    def validate_params(cls, sampling_params: Any) -> None: ...
-
-    @abstractmethod
-    def __init__(self, vllm_config: Any, device: Any, is_pin_memory: bool) -> None: ...
-
-    @abstractmethod
-    def apply(self, logits: Tensor) -> Tensor: ...
-
-    @abstractmethod
-    def is_argmax_invariant(self) -> bool: ...
-
-    @abstractmethod
-    def update_state(self, batch_update: BatchUpdate | None) -> None: ...
-
-
-@dataclass(frozen=True)
-class LogitsContext:
-    expanded_idx_mapping: Tensor
-    idx_mapping: Tensor
-    idx_mapping_np: Any
-    expanded_local_pos: Tensor
-    input_ids: Tensor
-    pos: Tensor
-
-
-class V2LogitsProcessor(ABC):
-    def __init__(self, vllm_config: Any, req_states: Any) -> None: ...  # noqa: B027
-
-    @classmethod  # noqa: B027
-    def validate_params(cls, sampling_params: Any) -> None: ...
-
-    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        return True
-
-    def apply_staged_writes(self) -> None: ...  # noqa: B027
-
-    @abstractmethod
-    def apply(self, logits: Tensor, ctx: LogitsContext) -> Tensor: ...
-
-
-V1, V2 = "vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor"
-
-
-def install(monkeypatch: pytest.MonkeyPatch, *, v1: bool = True, v2: bool = True) -> None:
-    """Put modules with these names where imports look for them."""
-    contents: dict[str, dict[str, Any]] = {}
-    if v1:
-        contents[V1] = {
-            "LogitsProcessor": V1LogitsProcessor,
-            "BatchUpdate": BatchUpdate,
-            "MoveDirectionality": MoveDirectionality,
-        }
-    if v2:
-        contents[V2] = {"LogitsProcessor": V2LogitsProcessor, "LogitsContext": LogitsContext}
-    for name in {part for path in contents for part in _parents(path)}:
-        module = ModuleType(name)
-        module.__path__ = []
-        module.__dict__.update(contents.get(name, {}))
-        monkeypatch.setitem(sys.modules, name, module)
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split(".")
-    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+MOVE, SWAP = SimpleNamespace(name="UNIDIRECTIONAL"), SimpleNamespace(name="SWAP")
 
 
 @dataclass
@@ -144,7 +61,7 @@ class V1Batch:
         for row in free:
             self.rows[row] = None
         added: list[tuple[int, Any, list[int] | None, list[int]]] = []
-        moved: list[tuple[int, int, MoveDirectionality]] = []
+        moved: list[tuple[int, int, Any]] = []
         for request in new:
             row = free.pop(0) if free else len(self.rows)
             self.rows[row : row + 1] = [request]
@@ -154,13 +71,13 @@ class V1Batch:
             last = max((i for i, r in enumerate(self.rows) if r is not None), default=-1)
             if last > row:
                 self.rows[row], self.rows[last] = self.rows[last], None
-                moved.append((last, row, MoveDirectionality.UNIDIRECTIONAL))
+                moved.append((last, row, MOVE))
         self.rows = [request for request in self.rows if request is not None]
         for _ in range(self.random.randrange(3) if len(self.rows) > 1 else 0):
             i, j = self.random.sample(range(len(self.rows)), 2)
             self.rows[i], self.rows[j] = self.rows[j], self.rows[i]
-            moved.append((i, j, MoveDirectionality.SWAP))
-        update = BatchUpdate(len(self.rows), removed, added, moved)
+            moved.append((i, j, SWAP))
+        update = SimpleNamespace(removed=removed, added=added, moved=moved)
         self.processor.update_state(update if removed or added or moved else None)
 
     def requests(self) -> list[Request]:
@@ -206,7 +123,6 @@ class V2Batch:
             self._write(request)
             constrained = self.processor.add_request(slot, request.params)
             assert constrained == bool(request.params.extra_args)
-        self.processor.apply_staged_writes()
         self.order = self.random.sample(list(self.slot), len(self.slot))
 
     def requests(self) -> list[Request]:
@@ -217,11 +133,8 @@ class V2Batch:
             self._write(request)
         slots = torch.tensor([self.slot[request] for request in self.order], dtype=torch.int32)
         whole = [[*request.prompt, *request.text] for request in self.order]
-        context = LogitsContext(
+        context = SimpleNamespace(
             expanded_idx_mapping=slots,
-            idx_mapping=slots,
-            idx_mapping_np=slots.numpy(),
-            expanded_local_pos=torch.zeros_like(slots),
             input_ids=torch.tensor([tokens[-1] for tokens in whole]),
             pos=torch.tensor([len(tokens) - 1 for tokens in whole]),
         )

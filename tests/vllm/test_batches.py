@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import jsonschema
@@ -12,6 +14,7 @@ import pytest
 
 vllm = pytest.importorskip("vllm")
 
+from pcgcd.integrations.vllm import ConstrainedLogitsProcessor  # noqa: E402
 from pcgcd.lm import VLLM  # noqa: E402
 from tests.vllm.conftest import counter  # noqa: E402
 from tests.vllm.processor import Processor  # noqa: E402
@@ -78,6 +81,15 @@ def check(row: int, output: Any) -> None:
 
 def prompt(lm: VLLM, words: str = "Tell me. ") -> Any:
     return {"prompt_token_ids": list(lm.encode(words))}
+
+
+def test_the_class_is_of_both_kinds_and_found_by_its_name() -> None:
+    kind = ConstrainedLogitsProcessor
+    for path in ("sample", "worker.gpu.sample"):
+        interface = import_module(f"vllm.v1.{path}.logits_processor").LogitsProcessor
+        assert issubclass(kind, interface)
+    assert not getattr(kind, "__abstractmethods__", None)
+    assert pickle.loads(pickle.dumps(kind)) is kind
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
