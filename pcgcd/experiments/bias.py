@@ -164,7 +164,7 @@ def _row(key: Key, make: Maker, runs: Callable[[World, int, int], list[Run]]) ->
 
 
 def row_of(key: Key, world: World, runs: Sequence[Run], seconds: float) -> Row:
-    """The distance of pooled runs to the posterior, and how well they estimate the evidence."""
+    """Rate pooled runs: their distance to the posterior, and the error of the evidence."""
     pooled: dict[tuple[int, ...], float] = {}
     alive = [run for run in runs if run.posterior]
     for run in alive:
@@ -318,7 +318,7 @@ def _short(rows: Sequence[Row], name: str, scale: float = 1.0) -> str:
 
 
 def _needed(rows: Sequence[Row]) -> Table:
-    """The fewest particles whose mean total variation is small enough."""
+    """Return the fewest particles whose mean total variation is small enough."""
     table = table_of(
         "The fewest particles, of those tried, that reach a total variation",
         *("model", "method", *(f"at most {error:g}" for error in ERRORS)),

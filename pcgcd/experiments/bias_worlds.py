@@ -97,7 +97,7 @@ class World:
 
 
 def random_world(language: Language, seed: int = 0) -> World:
-    """A random HMM over three letters, guided by itself and by one with half its hidden states."""
+    """Make a random HMM over three letters, guided by itself and by one half its size."""
     vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", None], eos_ids=3)
     generator = torch.Generator().manual_seed(seed)
     drawn = HMM.random(
@@ -114,7 +114,7 @@ def hmm_world(
     prompt: Sequence[int],
     groups: int = _RANDOM_HIDDEN // 2,
 ) -> World:
-    """An HMM as the language model, guided by itself and by a coarser one."""
+    """Return an HMM as the language model, guided by itself and by a coarser one."""
     lm = HMMLanguageModel(hmm, vocabulary, dtype=torch.float64)
     own = HMM(hmm.initial, hmm.transition_factors[0], hmm.emission).to(dtype=torch.float64)
     coarse = coarsened(own, groups)
@@ -129,7 +129,7 @@ def enumerated(
     prompt: Sequence[int],
     guides: Mapping[str, HiddenMarkovModel],
 ) -> World:
-    """A language model, cut down to a language; everything that can be reached is scored once.
+    """Cut a language model down to a language; everything that can be reached is scored once.
 
     Args:
         setting: The kind of model.
@@ -172,7 +172,7 @@ _Level = list[tuple[tuple[int, ...], int, tuple[int, ...]]]
 
 
 def _prefixes(vocabulary: Vocabulary, constraint: Constraint, budget: int) -> list[_Level]:
-    """All prefixes of texts of any length, up to the budget, by length."""
+    """Return all prefixes of texts of any length, up to the budget, by length."""
     fa = Target.of(constraint, vocabulary).automaton
     ends = set(vocabulary.eos_ids)
     going: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = [((), 0, fa.start_states)]
@@ -206,7 +206,7 @@ def _scored(
     used: Sequence[int],
     place: Mapping[int, int],
 ) -> dict[tuple[int, ...], Tensor]:
-    """The model's next-token probabilities after each prefix; the last is that of all others."""
+    """Return the next-token probabilities after each prefix; the last is that of all others."""
     session = lm.start([tuple(prompt)])
     columns = torch.tensor(used)
     table: dict[tuple[int, ...], Tensor] = {}
@@ -251,7 +251,7 @@ def _weights(
 
 
 def _cut_down(hmm: HiddenMarkovModel, used: Sequence[int]) -> HiddenMarkovModel:
-    """The HMM over the tokens of the language and one for all others."""
+    """Return the HMM over the tokens of the language and one for all others."""
     emission = hmm.emission.double()
     inside = emission[:, torch.tensor(used)]
     rest = (emission.sum(1, keepdim=True) - inside.sum(1, keepdim=True)).clamp(min=0)
@@ -259,7 +259,7 @@ def _cut_down(hmm: HiddenMarkovModel, used: Sequence[int]) -> HiddenMarkovModel:
 
 
 def coarsened(hmm: HMM, groups: int) -> HMM:
-    """An HMM in which hidden states that emit alike are one (k-means of their square roots).
+    """Return an HMM in which hidden states that emit alike are one (k-means of their square roots).
 
     States that end a text for good stay on their own.
     """

@@ -97,7 +97,7 @@ class Schema:
         return [{"role": "system", "content": system}, {"role": "user", "content": self.question}]
 
     def is_valid(self, text: str) -> bool:
-        """Whether a text is an instance, by the reference implementation."""
+        """Return whether a text is an instance, by the reference implementation."""
         jsonschema = package("jsonschema", "checking instances")
         try:
             value = json.loads(text)
@@ -205,7 +205,7 @@ def _own_rows(
 
 
 def _engine(name: str, options: Options) -> MaskEngine:
-    """The engine's process, started once."""
+    """Return the engine's process, started once."""
     python = options.peers
     if python is None:
         raise MissingDependencyError(f"{name} needs an environment of its own (--peers)")
@@ -245,7 +245,7 @@ def _peer_rows(
 def masked_texts(
     engine: MaskEngine, schema: Schema, options: Options, count: int, budget: int, seed: int
 ) -> list[list[int]]:
-    """The tokens of independent texts under an engine's masks, those that ended them included."""
+    """Draw independent texts under an engine's masks; their tokens, with those that end them."""
     lm = options.language_model
     ends = set(lm.vocabulary.eos_ids)
     generator = torch.Generator().manual_seed(seed)

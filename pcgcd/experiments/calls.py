@@ -35,7 +35,7 @@ class Call(NamedTuple):
 
 
 def parse_call(text: str, style: Style) -> Call | None:
-    """The call that a text is; None if it is none.
+    """Return the call that a text is; None if it is none.
 
     >>> parse_call('{"name": "f", "arguments": {"x": 1}}', "json")
     Call(name='f', arguments={'x': 1})
@@ -72,7 +72,7 @@ def _from_python(text: str) -> Call | None:
 
 
 def rate_call(text: str, example: CallExample, style: Style) -> dict[str, float]:
-    """Whether a text is a call, of the right function, with the right arguments (the score)."""
+    """Rate a text: is it a call, of the right function, with the right arguments (the score)?"""
     call = parse_call(text, style)
     name, accepted = example.answers[0]
     right = call is not None and call.name == name
@@ -93,7 +93,7 @@ def _fits(given: Mapping[str, Any], accepted: Mapping[str, Sequence[Any]]) -> bo
 
 
 def _equal(found: Any, wanted: Any) -> bool:
-    """Whether a value is the accepted one; in accepted objects, each entry lists several."""
+    """Return whether a value is the accepted one; in accepted objects, each entry lists several."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
     if isinstance(found, str) and isinstance(wanted, str):
@@ -115,7 +115,7 @@ def _plain(text: str) -> str:
 
 
 def gold_call(example: CallExample, style: Style) -> str:
-    """A right answer, written as the constraint writes it: the first accepted values.
+    """Return a right answer, written as the constraint writes it: the first accepted values.
 
     Raises:
         InvalidParameterError: No value of an argument is accepted.

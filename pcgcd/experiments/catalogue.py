@@ -21,7 +21,7 @@ EXPERIMENTS = {
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name.
+    """Return the experiment of that name.
 
     Raises:
         InvalidParameterError: There is none.

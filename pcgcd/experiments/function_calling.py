@@ -108,7 +108,7 @@ def _asked(example: CallExample) -> str:
 
 
 def _is_one_call(example: CallExample) -> bool:
-    """Whether one message asks for one call, and the functions' description is not too long."""
+    """Return whether one message asks for one call, and the functions are described briefly."""
     short = len(json.dumps(example.tools)) <= _LONGEST_PROMPT
     return len(example.answers) == 1 and len(example.question) == 1 and short
 
@@ -125,7 +125,7 @@ def call_task(example: CallExample, style: Style) -> Example:
 
 
 def call_prompt(example: CallExample, style: Style) -> list[dict[str, str]]:
-    """The functions, how to call them, and the question."""
+    """Return the functions, how to call them, and the question."""
     tools = [{"type": "function", "function": dict(tool)} for tool in example.tools]
     system = (
         "You can call these functions:\n"
@@ -140,7 +140,7 @@ def _constraint(example: CallExample, style: Style) -> Constraint:
 
 
 def _is_possible(example: CallExample, style: Style) -> bool:
-    """Whether the right answer satisfies the functions' own description, as the paper asks."""
+    """Return whether the right answer satisfies the functions' descriptions, as in the paper."""
     try:
         return _constraint(example, style).matches(gold_call(example, style))
     except PcgcdError:

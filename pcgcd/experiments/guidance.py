@@ -192,7 +192,7 @@ def summary(measurements: Iterable[Measurement]) -> list[dict[str, Any]]:
 
 
 def _tasks(folder: Path, part: str, prompts: int) -> dict[str, list[Source]]:
-    """The prompts of a part, and the examples."""
+    """Return the prompts of a part, and the examples."""
     if part not in ("test", "development"):
         raise InvalidParameterError(f"the part must be test or development, but is {part!r}")
     first = 0 if part == "test" else _TEST_PROMPTS
@@ -273,7 +273,7 @@ def _read(path: Path) -> list[Measurement]:
 
 
 def figure(measurements: Sequence[Measurement]) -> Figure:
-    """The gain over the first method on each prompt, its mean and two standard errors."""
+    """Draw the gain over the first method on each prompt, its mean and two standard errors."""
     panels = _grouped(measurements)
     means = {(row["task"], row["particles"], row["method"]): row for row in summary(measurements)}
     result = Figure(figsize=(1.0 + 3.2 * len(panels), 3.0), layout="constrained")
@@ -299,7 +299,7 @@ def figure(measurements: Sequence[Measurement]) -> Figure:
 
 
 def report(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """The rows of :func:`summary` as a table."""
+    """Return the rows of :func:`summary` as a table."""
     table = Table(
         title="mean log-evidence on held-out prompts", title_justify="left", box=box.SIMPLE_HEAD
     )

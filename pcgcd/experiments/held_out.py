@@ -24,7 +24,7 @@ _FILES: dict[Prompts, tuple[str, ...]] = {
 def held_out(
     folder: Path, kind: Prompts, examples: Sequence[T], asked: Callable[[T], str]
 ) -> list[T]:
-    """The examples whose question ends no training prompt.
+    """Return the examples whose question ends no training prompt.
 
     Args:
         folder: The data folder. Without the files of these prompts, no HMM can have seen any.
@@ -39,7 +39,7 @@ def held_out(
 def trained_on(
     folder: Path, kind: Prompts, examples: Sequence[T], asked: Callable[[T], str]
 ) -> list[T]:
-    """The other examples: those that :func:`held_out` leaves out."""
+    """Return the other examples: those that :func:`held_out` leaves out."""
     seen = _training(folder, kind)
     return [example for example in examples if seen.endswith(asked(example))]
 

@@ -92,7 +92,7 @@ class Size:
 
     @classmethod
     def of(cls, fa: FiniteAutomaton) -> Size:
-        """The size of an automaton, without writing out B_f."""
+        """Return the size of an automaton, without writing out B_f."""
         in_class = np.bincount(fa.labels.token_class, minlength=fa.labels.num_classes)
         members = fa.labels.label_class.astype(np.int64) @ in_class
         transitions = int(members[fa.label].sum())
@@ -160,7 +160,7 @@ class NfaDfaResults:
 
 
 def add_vec(n: int, order: Order = "any", pairs: Iterable[int] | None = None) -> Expression:
-    """The arguments of ``add_vec_n`` as compact JSON.
+    """Return the arguments of ``add_vec_n`` as compact JSON.
 
     Args:
         n: The number of pairs.
@@ -218,7 +218,7 @@ def _in_schema_order(n: int, pair: int) -> Expression:
 
 
 def minimal_dfa(n: int, order: Order, state_limit: int = STATE_LIMIT) -> FiniteAutomaton:
-    """The minimal deterministic automaton of :func:`add_vec`, made pair by pair.
+    """Return the minimal deterministic automaton of :func:`add_vec`, made pair by pair.
 
     Subsets of the automaton for all pairs at once are many more than are different in the end;
     united with one pair after the other and minimized in between, they stay few.
@@ -285,7 +285,7 @@ def sql_rows(
     max_depth: int = MAX_DEPTH,
     state_limit: int = STATE_LIMIT,
 ) -> list[SqlRow]:
-    """The sizes of the SQL constraint; over tokens too if there is a vocabulary."""
+    """Return the sizes of the SQL constraint; over tokens too if there is a vocabulary."""
     rows = []
     started = time.perf_counter()
 
@@ -361,7 +361,7 @@ def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
 
 
 def results_of(rows: Sequence[Row], facts: Mapping[str, Any]) -> NfaDfaResults:
-    """The rows of a run as the numbers that they are."""
+    """Return the rows of a run as the numbers that they are."""
     found = {(row.key.setting, row.key.example, row.key.method): row for row in rows}
 
     def size(*key: str) -> Size | None:
@@ -414,7 +414,7 @@ def _sql_results(database: Database, vocabulary: Vocabulary | None) -> list[Row]
 
 
 def _folder(given: Path | None) -> Path | None:
-    """The data folder, if there is one: this experiment can do without."""
+    """Return the data folder, if there is one: this experiment can do without."""
     named = os.environ.get("PCGCD_DATA")
     return given if given is not None else None if named is None else Path(named)
 

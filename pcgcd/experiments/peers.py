@@ -167,7 +167,7 @@ class MaskEngine:
 
 @cache
 def _genlm(python: str) -> Worker:
-    """The process of genlm-control, started once: importing it takes longer than most runs."""
+    """Return genlm-control's process, started once: importing it takes longer than most runs."""
     return Worker(python, "bias_genlm.py")
 
 
@@ -212,7 +212,7 @@ def genlm_runs(python: str, sampler: str, world: World, k: int, seed: int, runs:
 
 
 def _endings(world: World, text: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
-    """A text with each token that can end it, and how likely that is; in full, as it is."""
+    """Return a text with each token that can end it, and how likely that is; in full, as it is."""
     if len(text) == world.budget:
         return [(text, 1.0)]
     row = world.rows[text]

@@ -216,7 +216,7 @@ def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
 
 
 def slowdowns(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """The slowdown of each method, one number for each seed."""
+    """Return the slowdown of each method, one number for each seed."""
     result: dict[str, list[float]] = {}
     for seed in sorted({row.key.seed for row in rows}):
         own = {

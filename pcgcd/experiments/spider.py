@@ -130,7 +130,7 @@ def _prompt(question: Question) -> list[dict[str, str]]:
 
 
 def rate(text: str, question: Question) -> dict[str, float]:
-    """Whether a query runs, and returns what the reference returns (the score)."""
+    """Return whether a query runs, and returns what the reference returns (the score)."""
     found = answer(question.database, text)
     wanted = _wanted(question.database, question.query)
     right = same_answer(found, wanted, ordered=is_ordered(question.query))

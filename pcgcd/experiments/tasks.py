@@ -31,7 +31,7 @@ _MOST_WORDS = 4
 
 
 def data_folder(given: str | Path | None = None) -> Path:
-    """The folder of the data: the one given, ``PCGCD_DATA``, or ``../shared/data``.
+    """Return the folder of the data: the one given, ``PCGCD_DATA``, or ``../shared/data``.
 
     Raises:
         InvalidParameterError: There is no such folder.
@@ -81,7 +81,7 @@ def word_prompts(folder: Path, part: Part) -> list[Source]:
 
 
 def words_source(words: Sequence[str]) -> Source:
-    """A sentence with some words, asked for and required."""
+    """Return a sentence with some words, asked for and required."""
     asked = f"Write a short sentence with the words: {', '.join(words)}."
     described = {"keywords": list(words), "ends_with": ".!", "alphabet": "ascii"}
     return Source([{"role": "user", "content": asked}], described)
@@ -124,7 +124,7 @@ def query_prompts(folder: Path, part: Part) -> list[Source]:
 
 
 def distillation_prompts(folder: Path) -> list[Source]:
-    """The training prompts of all kinds, mixed: most with their constraint, some without.
+    """Return the training prompts of all kinds, mixed: most with their constraint, some without.
 
     Of 40 in a row, 15 ask for words, 12 for a call, 4 for JSON and 1 for a query under their
     constraint; 3, 1, 1 and 3 without one.
@@ -161,7 +161,7 @@ def _part(found: list[T], part: Part, name: str) -> list[T]:
 
 
 def _shortest(described: dict[str, Any]) -> float:
-    """The bytes of the shortest answer; infinite where there is none, or no exact constraint."""
+    """Count the bytes of the shortest answer; infinite without one, or without a constraint."""
     try:
         shortest = constraint_of(described).automaton.shortest_length()
     except PcgcdError:
@@ -170,7 +170,7 @@ def _shortest(described: dict[str, Any]) -> float:
 
 
 def _tables(described: dict[str, Any]) -> dict[str, list[str]]:
-    """The columns of each table, from an entry of Spider's tables.json."""
+    """Return the columns of each table, from an entry of Spider's tables.json."""
     names = described["table_names_original"]
     columns: dict[str, list[str]] = {name: [] for name in names}
     for table, column in described["column_names_original"]:

@@ -98,7 +98,7 @@ class FitResult(Generic[Model]):
         return None if self.held_out is None else -self.held_out / math.log(2)
 
     def plot(self, references: Mapping[str, float] | None = None) -> Figure:
-        """The curve of bits per token over epochs, from the start (0) on.
+        """Draw the curve of bits per token over epochs, from the start (0) on.
 
         Args:
             references: Other models' bits per token, by name, as horizontal lines: the language

@@ -26,11 +26,11 @@ def check_same(
 
 
 def seed_of(*names: int | str) -> int:
-    """A seed that depends on these names only."""
+    """Return a seed that depends on these names only."""
     digest = hashlib.sha256(" ".join(map(str, names)).encode()).digest()
     return int.from_bytes(digest[:7], "little")
 
 
 def generator_of(*names: int | str) -> torch.Generator:
-    """A generator that depends on these names only."""
+    """Return a generator that depends on these names only."""
     return torch.Generator().manual_seed(seed_of(*names))

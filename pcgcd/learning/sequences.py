@@ -46,7 +46,7 @@ class Sequences:
         return int(self._starts[-1])
 
     def rows(self, numbers: Tensor) -> Tensor:
-        """The sequences with these numbers, (k, n)."""
+        """Return the sequences with these numbers, (k, n)."""
         wanted = numbers.numpy()
         if len(self._shards) == 1:
             result = self._taken(self._shards[0], wanted)
@@ -65,7 +65,7 @@ class Sequences:
             yield self.rows(torch.arange(start, min(start + size, len(self))))
 
     def fingerprint(self) -> str:
-        """A hash of the shape and of a sample of rows, to tell one set of data from another."""
+        """Hash the shape and a sample of rows, to distinguish one set of data from another."""
         digest = hashlib.sha256(f"{len(self)} {self.length}".encode())
         if len(self):
             numbers = np.unique(np.linspace(0, len(self) - 1, _SAMPLED_ROWS).astype(np.int64))
@@ -95,7 +95,7 @@ def lengths_of(batch: Tensor, ending: tuple[int, ...]) -> Tensor | None:
 
 
 def num_tokens(tokens: Tensor, eos_ids: tuple[int, ...]) -> Tensor:
-    """The tokens of each row up to and including its first EOS, (N,)."""
+    """Return the tokens of each row up to and including its first EOS, (N,)."""
     lengths = lengths_of(tokens.long(), eos_ids)
     return torch.full((len(tokens),), tokens.shape[1]) if lengths is None else lengths
 
@@ -108,7 +108,7 @@ def inside(batch: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def checked_batch(batch: Tensor | Array, vocab_size: int, device: torch.device) -> Tensor:
-    """A batch of sequences as integers on a device, after a check of its shape and tokens."""
+    """Check the shape and the tokens of a batch; return it as integers on a device."""
     result = torch.as_tensor(batch)
     if result.dim() != 2 or result.shape[1] < 1 or result.is_floating_point():
         raise InvalidParameterError(

@@ -34,7 +34,7 @@ class CallExample:
 
 
 def read_bfcl(path: Path) -> list[CallExample]:
-    """The rows of a file whose question is one turn.
+    """Return the rows of a file whose question is one turn.
 
     Raises:
         InvalidParameterError: The file, or its answers, cannot be read.

@@ -33,7 +33,7 @@ class Concepts:
 
 
 def read_commongen(path: Path) -> list[Concepts]:
-    """The sets of a file, each once, with all its references.
+    """Return the sets of a file, each once, with all its references.
 
     Raises:
         InvalidParameterError: The file cannot be read, or is of another layout.

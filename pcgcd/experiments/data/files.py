@@ -11,7 +11,7 @@ from pcgcd.errors import InvalidParameterError
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file that has one on each line, or a list of them.
+    """Return the objects of a file that has one on each line, or a list of them.
 
     Raises:
         InvalidParameterError: The file cannot be read, or has something else in it.

@@ -26,7 +26,7 @@ class SchemaExample:
 
 
 def read_json_schemas(path: Path) -> list[SchemaExample]:
-    """All schemas of a file.
+    """Return all schemas of a file.
 
     Raises:
         InvalidParameterError: The file cannot be read.

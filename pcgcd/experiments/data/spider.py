@@ -39,7 +39,7 @@ class Question:
 
 
 def read_spider(path: Path, databases: Path) -> list[Question]:
-    """The rows of ``dev.json`` or ``dev.jsonl``; databases are ``<databases>/DB/DB.sqlite``.
+    """Return the rows of ``dev.json`` or ``dev.jsonl``; databases are ``<databases>/DB/DB.sqlite``.
 
     Raises:
         InvalidParameterError: A file is missing.
@@ -57,7 +57,7 @@ def read_spider(path: Path, databases: Path) -> list[Question]:
 
 
 def schema_text(database: Path) -> str:
-    """The statements that made the tables of a database."""
+    """Return the statements that made the tables of a database."""
     with closing(_opened(database)) as connection:
         rows = connection.execute(
             "SELECT sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
@@ -82,14 +82,14 @@ def answer(database: Path, query: str, seconds: float = _SECONDS) -> Answer | No
 
 
 def same_answer(found: Answer | None, wanted: Answer | None, *, ordered: bool) -> bool:
-    """Whether two queries returned the same rows; in the same order, if that was asked for."""
+    """Return whether two queries found the same rows; in the same order, if asked for."""
     if found is None or wanted is None:
         return False
     return found == wanted if ordered else Counter(found) == Counter(wanted)
 
 
 def is_ordered(query: str) -> bool:
-    """Whether the rows of a query have an order: its outermost SELECT has ORDER BY.
+    """Return whether the rows of a query have an order: its outermost SELECT has ORDER BY.
 
     >>> is_ordered("SELECT a FROM t ORDER BY a"), is_ordered("SELECT (SELECT 1 ORDER BY 1)")
     (True, False)

@@ -12,7 +12,7 @@ from pcgcd.experiments.data.files import entries, read_rows
 
 
 def read_xlam(path: Path) -> list[CallExample]:
-    """All rows of a file; an argument whose value is its default may be left out.
+    """Return all rows of a file; an argument whose value is its default may be left out.
 
     Raises:
         InvalidParameterError: The file cannot be read, or a row means nothing.
@@ -50,6 +50,6 @@ def _list(value: Any, path: Path) -> list[Any]:
 
 
 def _omitted(described: Any, value: Any) -> list[str]:
-    """An empty text, which lets an argument be left out, where the value is the default."""
+    """Return an empty text, which lets an argument be left out, where the value is the default."""
     default = described.get("default") if isinstance(described, dict) else None
     return [""] if default is not None and str(default) == str(value) else []

@@ -26,7 +26,7 @@ MEASURED = "difference from transformers in float32"
 
 
 def versions() -> dict[str, str]:
-    """The versions of this library and of what it ran with."""
+    """Return the versions of this library and of what it ran with."""
     found = {"pcgcd": __version__}
     for name in _PACKAGES:
         try:
@@ -37,7 +37,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """The processor, without the machine's name."""
+    """Return the processor, without the machine's name."""
     processor = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -53,7 +53,7 @@ def machine() -> dict[str, Any]:
 
 
 def described(path: Path) -> dict[str, str]:
-    """The name of a file, or of a folder's weights, and the sha256 of its content."""
+    """Return the name of a file, or of a folder's weights, and the sha256 of its content."""
     files = [path] if path.is_file() else sorted(path.glob("*.safetensors"))
     digest = hashlib.sha256()
     for file in files:
@@ -67,7 +67,7 @@ def described(path: Path) -> dict[str, str]:
 
 
 def described_hmm(path: Path) -> dict[str, Any]:
-    """The same of an HMM's folder, and how well it predicts what its language model writes."""
+    """Describe an HMM's folder likewise, and how well it predicts its language model."""
     facts = read_info(path).facts if (path / "config.json").is_file() else {}
     bits = {
         name: round(value, 3)
@@ -80,7 +80,7 @@ def described_hmm(path: Path) -> dict[str, Any]:
 
 
 def lasting(head: Mapping[str, Any]) -> dict[str, Any]:
-    """The head of a journal as it is read, without what is measured on each machine anew."""
+    """Return the head of a journal as it is read, without what is measured on each machine anew."""
     found: dict[str, Any] = json.loads(json.dumps(head))
     found.get("facts", {}).get("model", {}).pop(MEASURED, None)
     return found

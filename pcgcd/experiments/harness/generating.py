@@ -146,7 +146,7 @@ def _run(
 
 
 def seed_of(key: Key) -> int:
-    """A seed of its own for each batch, so that examples do not share their luck."""
+    """Return a seed of its own for each batch, so that examples do not share their luck."""
     return zlib.crc32(repr(tuple(key)).encode())
 
 
@@ -158,7 +158,7 @@ def row_of(
     seconds: float,
     matches: Callable[[str], bool],
 ) -> Row:
-    """The row of a result: every number is an expectation under the weights."""
+    """Return the row of a result: every number is an expectation under the weights."""
     kinds: dict[str, Mapping[str, float]] = {text: rate(text) for text in set(result.texts)}
     names = next(iter(kinds.values()), rate(""))
     measures = {

@@ -63,7 +63,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> tuple[dict[str, Any], dict[Key, Row]]:
-    """The head and the rows of a journal; a line that was cut off at the end is left out.
+    """Return the head and the rows of a journal; a line that was cut off at the end is left out.
 
     Raises:
         CheckpointError: The file is no journal.
@@ -82,7 +82,7 @@ def read_journal(path: Path) -> tuple[dict[str, Any], dict[Key, Row]]:
 
 
 def journals_in(folder: Path) -> list[Path]:
-    """The journals of a folder: one, or one for each shard."""
+    """Return the journals of a folder: one, or one for each shard."""
     return sorted(path for path in folder.glob("journal*.jsonl") if _NAME.fullmatch(path.name))
 
 

@@ -78,7 +78,7 @@ class Method:
         return (1 / len(result),) * len(result)
 
     def expectation(self, result: Generation, values: Sequence[float]) -> float:
-        """The expectation of a number of each text; 0 where no text has any weight."""
+        """Return the expectation of a number of each text; 0 where no text has any weight."""
         return math.fsum(s * v for s, v in zip(self.shares(result), values, strict=True))
 
 
@@ -102,7 +102,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def methods_of(names: Sequence[str]) -> list[Method]:
-    """The methods of these names.
+    """Return the methods of these names.
 
     Raises:
         InvalidParameterError: A name is unknown.

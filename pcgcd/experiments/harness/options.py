@@ -130,17 +130,17 @@ class Options:
         return next(iter(self.guides.items()))
 
     def prompt(self, messages: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
-        """The tokens of a prompt: of a chat, or of the messages one below the other."""
+        """Return the tokens of a prompt: of a chat, or of the messages one below the other."""
         if self.chat:
             return self.language_model.encode(messages)
         return self.language_model.encode("\n".join(message["content"] for message in messages))
 
     def chosen(self, examples: Sequence[T]) -> list[T]:
-        """The first ``limit`` examples."""
+        """Return the first ``limit`` examples."""
         return list(examples[: self.limit])
 
     def settings(self, **defaults: Any) -> dict[str, Any]:
-        """The options that decide the rows, as plain data, with an experiment's own defaults."""
+        """Return the options that decide the rows, as plain data, defaults included."""
         names = ("particles", "seeds", "methods", "budgets", "w", "limit", "part", "batch", "chat")
         found = {name: getattr(self, name) for name in names}
         found |= {name: value for name, value in defaults.items() if found.get(name) is None}
@@ -178,12 +178,12 @@ class Options:
 
 
 def needs_guide(names: Sequence[str]) -> bool:
-    """Whether one of the methods needs an HMM."""
+    """Return whether one of the methods needs an HMM."""
     return any(METHODS[name].needs_guide for name in names)
 
 
 def part_of(items: Sequence[T], names: Sequence[str], part: Part) -> list[T]:
-    """The examples of a part in an order that depends on their names only.
+    """Return the examples of a part in an order that depends on their names only.
 
     One in four is for choosing settings, the others are for the tables.
     """
@@ -197,7 +197,7 @@ def _number(name: str) -> int:
 
 
 def tokens_of(budget: str, shortest: int) -> int:
-    """A number of tokens: ``128``, or ``+4`` for four more than the shortest text has.
+    """Return a number of tokens: ``128``, or ``+4`` for four more than the shortest text has.
 
     Raises:
         InvalidParameterError: It is neither.

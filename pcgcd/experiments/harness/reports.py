@@ -55,7 +55,7 @@ def write_report(report: Report, results: Mapping[str, Any], out: Path) -> Repor
 
 
 def markdown(report: Report, results: Mapping[str, Any], folder: str = "") -> str:
-    """The tables with the command, the number of rows and the machine.
+    """Return the tables with the command, the number of rows and the machine.
 
     Args:
         report: The report.
@@ -98,7 +98,7 @@ def models_text(facts: Mapping[str, Any]) -> list[str]:
 
 
 def markdown_table(table: Table) -> str:
-    """A table of rich in Markdown, with its title as a paragraph above it."""
+    """Return a table of rich in Markdown, with its title as a paragraph above it."""
     signs = {"right": "---:", "center": ":---:"}
     rows = [
         [_cell(column.header) for column in table.columns],
@@ -115,7 +115,7 @@ def _cell(value: Any) -> str:
 
 
 def table_of(title: str, *columns: str, left: int = 1) -> Table:
-    """A table whose first columns are words, and the others numbers."""
+    """Return a table whose first columns are words, and the others numbers."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place < left else "right")
@@ -123,7 +123,7 @@ def table_of(title: str, *columns: str, left: int = 1) -> Table:
 
 
 def written(found: Estimate | None, scale: float = 1.0, digits: int = 1) -> str:
-    """A mean and its interval, or a dash. One example has no interval.
+    """Return a mean and its interval, or a dash. One example has no interval.
 
     >>> written(Estimate(0.5, 0.25, 0.75, 8), 100)
     '50.0 [25.0, 75.0]'
@@ -189,7 +189,7 @@ def _share(found: Estimate | None) -> str:
 
 
 def log_evidence(rows: Sequence[Row]) -> Estimate | None:
-    """The mean log-evidence; None where a run has none, since its estimate is then log 0."""
+    """Return the mean log-evidence; None where a run has none, since its estimate is then log 0."""
     if any(row.log_evidence is None for row in rows):
         return None
     return estimate(rows, measure("log_evidence"))
@@ -203,7 +203,7 @@ def figure_against_k(
     scale: float = 1.0,
     log_y: bool = False,
 ) -> Figure:
-    """A panel for each setting: a measure against k, one line for each method, 95 % intervals.
+    """Draw a panel for each setting: a measure against k, a line for each method, 95 % intervals.
 
     A method that was run with one k only is a horizontal line.
     """

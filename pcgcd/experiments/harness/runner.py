@@ -175,13 +175,13 @@ def merge(
 
 
 def show(experiment: Experiment, results: Mapping[str, Any]) -> Report:
-    """The tables and figures of the content of a ``results.json``."""
+    """Return the tables and figures of the content of a ``results.json``."""
     rows = [Row.from_dict(row) for row in results["rows"]]
     return experiment.report(rows, results["facts"])
 
 
 def natural(key: Key) -> tuple[Any, ...]:
-    """An order in which "H = 64" comes before "H = 256"."""
+    """Return an order in which "H = 64" comes before "H = 256"."""
     return tuple(
         tuple((int(part), "") if part.isdecimal() else (-1, part) for part in _pieces(str(value)))
         for value in key
@@ -201,7 +201,7 @@ def _check(job: Job, rows: Sequence[Row]) -> None:
 
 
 def _json(results: Mapping[str, Any]) -> str:
-    """A row on each line, so that files can be compared."""
+    """Return a row on each line, so that files can be compared."""
     rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in results["rows"])
     rest = {name: value for name, value in results.items() if name != "rows"}
     head = json.dumps(rest, ensure_ascii=False, indent=1).removesuffix("\n}")

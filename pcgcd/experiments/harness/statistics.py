@@ -34,7 +34,7 @@ class Estimate(NamedTuple):
 
 
 def bootstrap(values: Sequence[float], seed: int = 0) -> Estimate:
-    """The mean, and the interval of means of examples drawn again (percentiles).
+    """Return the mean, and the interval of means of examples drawn again (percentiles).
 
     >>> bootstrap([1.0, 1.0, 1.0])
     Estimate(mean=1.0, low=1.0, high=1.0, examples=3)
@@ -47,7 +47,7 @@ def bootstrap(values: Sequence[float], seed: int = 0) -> Estimate:
 
 
 def grouped(rows: Iterable[Row]) -> dict[Group, list[Row]]:
-    """The rows of each setting, method and k, in the order in which they first occur."""
+    """Return the rows of each setting, method and k, in the order in which they first occur."""
     result: dict[Group, list[Row]] = {}
     for row in rows:
         result.setdefault((row.key.setting, row.key.method, row.key.k), []).append(row)
@@ -55,7 +55,7 @@ def grouped(rows: Iterable[Row]) -> dict[Group, list[Row]]:
 
 
 def by_example(rows: Iterable[Row], value: Callable[[Row], float | None]) -> dict[str, list[float]]:
-    """The values of each example, those that are missing left out."""
+    """Return the values of each example, those that are missing left out."""
     result: dict[str, list[float]] = {}
     for row in rows:
         found = value(row)
@@ -65,7 +65,7 @@ def by_example(rows: Iterable[Row], value: Callable[[Row], float | None]) -> dic
 
 
 def estimate(rows: Iterable[Row], value: Callable[[Row], float | None]) -> Estimate | None:
-    """The mean of a value: over seeds for each example, then over examples.
+    """Return the mean of a value: over seeds for each example, then over examples.
 
     Args:
         rows: The rows of one group.
@@ -78,7 +78,7 @@ def estimate(rows: Iterable[Row], value: Callable[[Row], float | None]) -> Estim
 def variance_over_seeds(
     rows: Iterable[Row], value: Callable[[Row], float | None]
 ) -> Estimate | None:
-    """The variance over the seeds of an example, averaged over examples."""
+    """Return the variance over the seeds of an example, averaged over examples."""
     found = by_example(rows, value).values()
     spread = [variance(values) for values in found if len(values) > 1]
     return bootstrap(spread) if spread else None

@@ -13,7 +13,7 @@ _PRIME = 1_000_003
 
 
 def row_seed(seed: int, row: int) -> int:
-    """The seed of a row of a batch: rows with equal prompts have different ones."""
+    """Return the seed of a row of a batch: rows with equal prompts have different ones."""
     return (seed + row * _PRIME) % 2**63
 
 

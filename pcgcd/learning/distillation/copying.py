@@ -78,7 +78,7 @@ def copying_log_likelihood(
     prompts: Sequence[Iterable[int]],
     eos_ids: Iterable[int],
 ) -> float:
-    """The mean log-likelihood of a token of answers given their prompts, in nats."""
+    """Return the mean log-likelihood of a token of answers given their prompts, in nats."""
     ends, sets = _without_ends(prompts, eos_ids)
     total = _statistics(hmm, copying, tokens, sets, ends).log_likelihood
     return total / int(num_tokens(tokens, ends).sum())
@@ -91,7 +91,7 @@ def cross_fitted_log_likelihood(
     numbers: Tensor,
     eos_ids: Iterable[int],
 ) -> float | None:
-    """The same where each half of the prompts is rated with what was learnt from the other half.
+    """Rate each half of the prompts with what was learnt from the other half.
 
     The number of each answer's prompt, (N,), says which half it belongs to. None if there is one
     prompt only.
@@ -158,7 +158,7 @@ def _statistics(
 def _emitted(
     hmm: HiddenMarkovModel, copying: Copying, rows: Tensor, prompts: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The chances of each token, copied and not, (N, n, H) each, and the prompts' weights, (N,)."""
+    """Return each token's chances, copied and not, (N, n, H), and the prompts' weights, (N,)."""
     totals = torch.stack([copying.weights[prompt].sum() for prompt in prompts])
     weights = torch.stack(
         [

@@ -30,7 +30,7 @@ def token_states(
     batch_size: int = 64,
     progress: Callable[[int], None] | None = None,
 ) -> TokenStates:
-    """The states around each token of each sample, one sample after the other.
+    """Return the states around each token of each sample, one sample after the other.
 
     Each different prompt is read once, and so is each different sample of a prompt.
 
@@ -79,7 +79,7 @@ def next_token_probabilities(lm: LanguageModel, before: Tensor) -> Tensor:
 
 
 def model_of(lm: LanguageModel) -> Any:
-    """The model of transformers that a language model wraps."""
+    """Return the model of transformers that a language model wraps."""
     model: Any = getattr(lm, "model", None)
     if model is None or not hasattr(model, "base_model"):
         raise InvalidParameterError(

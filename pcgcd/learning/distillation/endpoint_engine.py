@@ -142,7 +142,7 @@ class EndpointEngine:
 
 
 def _token_ids(choice: Mapping[str, Any]) -> list[int] | None:
-    """The ids of an answer, where a server has put them; None if nowhere."""
+    """Return the ids of an answer, where a server has put them; None if nowhere."""
     if choice.get("token_ids") is not None:
         return [int(token) for token in choice["token_ids"]]
     tokens = choice["logprobs"]["tokens"]

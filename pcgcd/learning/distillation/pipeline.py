@@ -239,7 +239,7 @@ class _Distillation:
     def smoothed(
         self, result: FitResult[Any], on_read: Reading
     ) -> tuple[HiddenMarkovModel, float, int]:
-        """The fitted model, smoothed, with which strength, and its epoch; unless it is there.
+        """Smooth the fitted model, unless that is done; the model, the strength and its epoch.
 
         An epoch that is too late by itself can be better when smoothed, so the best epoch and the
         last one are both tried.
@@ -276,7 +276,7 @@ class _Distillation:
         return load_hmm(folder), float(found["strength"]), int(found["epoch"])
 
     def copying(self, hmm: HiddenMarkovModel) -> tuple[HiddenMarkovModel, dict[str, float]]:
-        """The model with what it copies, and the bits per token given the prompt.
+        """Return the model with what it copies, and the bits per token given the prompt.
 
         Copying is learnt from all held-out samples. The bits are those of each half of their
         prompts with what was learnt from the other half.
@@ -328,7 +328,7 @@ class _Distillation:
         return compare(hmm, self.samples, self.training, self.held_out)
 
     def _prompts(self, rows: Tensor) -> list[tuple[int, ...]]:
-        """The tokens of the prompt of each of these samples."""
+        """Return the tokens of the prompt of each of these samples."""
         numbers = self.samples.prompts[rows].tolist()
         ids = {number: self.lm.encode(self.sources[number].prompt) for number in set(numbers)}
         return [ids[number] for number in numbers]

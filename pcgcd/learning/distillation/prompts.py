@@ -34,7 +34,7 @@ class Source:
     constraint: Mapping[str, Any] | None = field(default=None)
 
     def to_json(self) -> str:
-        """The same data as one line of a prompts file."""
+        """Return the same data as one line of a prompts file."""
         given: Any = self.prompt
         chat = not isinstance(given, str) and any(isinstance(item, Mapping) for item in given)
         line: dict[str, Any] = {
@@ -65,7 +65,7 @@ def sources_of(prompts: Iterable[Prompt | Source] | None) -> tuple[Source, ...]:
 
 
 def fingerprint(sources: Sequence[Source]) -> str:
-    """A hash (sha256, hexadecimal) of all prompts and constraints in their order."""
+    """Return a hash (sha256, hexadecimal) of all prompts and constraints in their order."""
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.to_json().encode("utf-8", "surrogatepass") + b"\n")
@@ -73,7 +73,7 @@ def fingerprint(sources: Sequence[Source]) -> str:
 
 
 def read_prompts(path: str | Path) -> tuple[Source, ...]:
-    """The prompts of a file: a text on each line, or JSON lines.
+    """Return the prompts of a file: a text on each line, or JSON lines.
 
     A file whose name ends in ``.jsonl`` has ``{"prompt": "..."}`` or ``{"messages": [...]}`` on
     each line, and may say what the answers have to be: ``"constraint": {"keywords": ["dog"]}``.
@@ -130,7 +130,7 @@ def _read_line(line: str, place: str) -> Source:
 
 
 def constraint_of(described: Mapping[str, Any]) -> Constraint:
-    """The constraint that plain data describes; see :class:`Source`.
+    """Return the constraint that plain data describes; see :class:`Source`.
 
     >>> constraint_of({"regex": "[ab]+"}).matches("abba")
     True

@@ -150,7 +150,7 @@ def sample(
 
 
 def model_name(lm: LanguageModel) -> str:
-    """A name of a language model, and a hash of some of its weights if it has any."""
+    """Return a name of a language model, and a hash of some of its weights if it has any."""
     if isinstance(lm, LlamaCpp):
         return f"{lm.path.name} {lm.fingerprint}"
     model: Any = getattr(lm, "model", None)
@@ -314,7 +314,7 @@ class SessionEngine:
 
 
 def _draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """The token of each row at which the distribution function passes a number, (k,)."""
+    """Return the token of each row at which the distribution function passes a number, (k,)."""
     weights = log_probs.exp()
     total = weights.sum(-1, dtype=torch.float64)
     if not bool(torch.isfinite(total).all()) or bool((total <= 0).any()):

@@ -41,7 +41,7 @@ class Manifest:
     samples: int  # how many samples were asked for
 
     def rows_of(self, shard: int) -> range:
-        """The numbers of the samples of a shard."""
+        """Return the numbers of the samples of a shard."""
         start = shard * self.shard_size
         return range(start, min(start + self.shard_size, self.samples))
 
@@ -51,7 +51,7 @@ class Manifest:
         return -(-self.samples // self.shard_size)
 
     def prompt_of(self, sample: int) -> int:
-        """The number of the prompt that a sample answers: they are cycled."""
+        """Return the number of the prompt that a sample answers: they are cycled."""
         return sample // self.group % self.num_prompts
 
 
@@ -82,7 +82,7 @@ class ShardFolder:
         write_text(path, json.dumps({"format": _FORMAT, **asdict(self.manifest)}, indent=2) + "\n")
 
     def path_of(self, shard: int) -> Path:
-        """The file of a shard."""
+        """Return the file of a shard."""
         return self.folder / f"shard-{shard:05d}.safetensors"
 
     def has(self, shard: int) -> bool:
@@ -162,7 +162,7 @@ class SampleSet:
 
     @classmethod
     def load(cls, folder: str | Path, *, partial: bool = False) -> SampleSet:
-        """The samples of a folder.
+        """Return the samples of a folder.
 
         Args:
             folder: The folder.
@@ -228,7 +228,7 @@ class SampleSet:
         return -float(self.log_probs[chosen].double().sum()) / max(1.0, total)
 
     def split(self, held_out: float = 0.1) -> tuple[Tensor, Tensor]:
-        """The numbers of the samples to learn from, and of those held out.
+        """Return the numbers of the samples to learn from, and of those held out.
 
         Samples of one prompt stay together; if there are fewer than 20 prompts, samples are held
         out one by one. The same samples give the same split.
@@ -249,5 +249,5 @@ class SampleSet:
         return (~mask).nonzero().flatten(), mask.nonzero().flatten()
 
     def facts(self) -> Mapping[str, Any]:
-        """The manifest as plain data."""
+        """Return the manifest as plain data."""
         return {**asdict(self.manifest), "eos_ids": list(self.manifest.eos_ids)}

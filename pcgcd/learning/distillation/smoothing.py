@@ -89,7 +89,7 @@ def smooth(
     held_out: Tensor,
     strengths: Sequence[float] = STRENGTHS,
 ) -> Smoothed:
-    """The HMM with smoothed emissions, with the strength that suits held-out samples best.
+    """Return the HMM with smoothed emissions, with the strength that suits held-out samples best.
 
         B'(z, v) = (visits(z) B(z, v) + strength * predicted(z, v)) / (visits(z) + strength)
 

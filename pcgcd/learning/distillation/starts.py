@@ -41,7 +41,7 @@ def initialise(
     transition: Transition = "dense",
     progress: Callable[[int], None] | None = None,
 ) -> HiddenMarkovModel:
-    """An HMM to start fitting from.
+    """Return an HMM to start fitting from.
 
     For each EOS, one hidden state emits that EOS only and leads to itself only; no other state
     emits an EOS. These zeros are kept by fitting.
@@ -163,7 +163,7 @@ class Layout:
         return kind(initial, *factors, emission)
 
     def zeros(self) -> tuple[Tensor, ...]:
-        """The transition's factors, empty."""
+        """Return the transition's factors, empty."""
         if self.blocks is None:
             return (torch.zeros(self.num_hidden, self.num_hidden),)
         a, b = self.blocks
@@ -207,7 +207,7 @@ def _random(layout: Layout, frequencies: Tensor, seed: int) -> HiddenMarkovModel
 
 
 def load_clustering() -> Any:
-    """The module of scikit-learn that clusters."""
+    """Return the module of scikit-learn that clusters."""
     return package("sklearn.cluster", 'initialising with method="lvd"')
 
 

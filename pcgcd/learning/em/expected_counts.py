@@ -32,13 +32,13 @@ class Counts:
     num_tokens: int  # the number of observed positions
 
     def emission_matrix(self, vocab_size: int) -> Tensor:
-        """The emission's counts with all tokens, (H, V)."""
+        """Return the emission's counts with all tokens, (H, V)."""
         result = self.emission.new_zeros(self.emission.shape[1], vocab_size)
         result[:, self.tokens] = self.emission.t()
         return result
 
     def summed(self, processes: Processes) -> Counts:
-        """The counts of all processes, which must count the same tokens; uses these up."""
+        """Return the counts of all processes, which must count the same tokens; uses these up."""
         likelihood, sequences, tokens = processes.total(
             self.log_likelihood, self.num_sequences, self.num_tokens
         )
@@ -92,7 +92,7 @@ def counts_of(
 
 @torch.no_grad()
 def expected_counts(hmm: HiddenMarkovModel, batch: Tensor | np.ndarray) -> Counts:
-    """The expected counts of a batch of sequences (Baum-Welch).
+    """Return the expected counts of a batch of sequences (Baum-Welch).
 
     Args:
         hmm: The model.

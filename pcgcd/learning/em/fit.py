@@ -197,7 +197,7 @@ class _Plan:
     def settings(
         self, data: Sequences, held_out: Sequences | None, start: Parameters
     ) -> dict[str, Any]:
-        """The same for the same call, and different for most others."""
+        """Return what is the same for the same call, and different for most others."""
         own = {name: value for name, value in vars(self).items() if name != "schedule"}
         if self.engine == "own":
             del own["engine"]
@@ -223,7 +223,7 @@ def _sample_hash(parameters: Parameters) -> str:
 def batch_order(
     num_sequences: int, batch_size: int, *, seed: int, epoch: int
 ) -> tuple[Tensor, ...]:
-    """The numbers of the sequences of each batch of an epoch (from 0); nothing else decides."""
+    """Return the sequences of each batch of an epoch (from 0), which nothing else decides."""
     order = torch.randperm(num_sequences, generator=generator_of(seed, epoch))
     return tuple(order.split(batch_size))
 
@@ -354,7 +354,7 @@ class _Run:
         state.batch += 1
 
     def _own_step(self, batch: Tensor, lengths: Tensor | None) -> float:
-        """The step of this library; returns the log-likelihood of the batch before it."""
+        """Do the step of this library; return the log-likelihood of the batch before it."""
         tokens = observed_tokens(batch)
         own = slice(self.processes.rank, None, self.processes.count)
         part = None if lengths is None else lengths[own]

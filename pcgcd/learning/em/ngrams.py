@@ -58,7 +58,7 @@ def ngram_log_likelihood(
 
 
 def _ngrams(data: Data, vocab_size: int, order: int, eos_ids: tuple[int, ...]) -> Array:
-    """All windows of ``order`` tokens that end in a token, (number, order)."""
+    """Return all windows of ``order`` tokens that end in a token, (number, order)."""
     sequences = Sequences(data, vocab_size, torch.device("cpu"))
     found = []
     for batch in sequences.batches(_ROWS):
@@ -72,7 +72,7 @@ def _ngrams(data: Data, vocab_size: int, order: int, eos_ids: tuple[int, ...]) -
 
 
 def _codes(windows: Array, size: int, base: int) -> tuple[Array, Array]:
-    """The last ``size`` tokens of each window as one number, and the same without the last."""
+    """Return the last ``size`` tokens of each window as a number, with and without the last."""
     code = np.zeros(len(windows), dtype=np.int64)
     for column in range(windows.shape[1] - size, windows.shape[1]):
         code = code * base + windows[:, column]
@@ -80,7 +80,7 @@ def _codes(windows: Array, size: int, base: int) -> tuple[Array, Array]:
 
 
 def _looked_up(keys: Array, values: Array, wanted: Array) -> Array:
-    """The value of each wanted key; 0 where there is none."""
+    """Return the value of each wanted key; 0 where there is none."""
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     result: Array = np.where(keys[place] == wanted, values[place], 0)
     return result

@@ -41,7 +41,7 @@ class Parameters:
 
     @classmethod
     def copy_of(cls, hmm: HiddenMarkovModel) -> Parameters:
-        """The parameters of a model, copied."""
+        """Return the parameters of a model, copied."""
         dtype = working_dtype(hmm.emission.dtype)
         steps = steps_of(hmm, dtype)
         plain = torch.contiguous_format
@@ -66,7 +66,7 @@ class Parameters:
             tensor.copy_(tensors[name])
 
     def to_hmm(self) -> HiddenMarkovModel:
-        """A model of its own, with rows that sum to one."""
+        """Return a model of its own, with rows that sum to one."""
         self.write_out()
         emission = self.stored.new_empty(self.stored.shape[::-1]).copy_(self.stored.t())
         factors = [normalise_(factor.clone()) for factor in self.steps.factors]
@@ -91,7 +91,7 @@ class Parameters:
         return counts_of(self.steps, self.initial, self.rows(tokens), tokens, batch, lengths)
 
     def log_likelihoods(self, batch: Tensor, lengths: Tensor | None) -> Tensor:
-        """The log-likelihood of each sequence, (batch,) in float64."""
+        """Return the log-likelihood of each sequence, (batch,) in float64."""
         tokens = observed_tokens(batch)
         index = index_of(batch, tokens)
         return log_likelihoods(self.steps, self.initial, self.rows(tokens), index, lengths)

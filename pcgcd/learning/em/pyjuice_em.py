@@ -89,7 +89,7 @@ class PyjuiceEM:
 
 
 def cuda_device(own: torch.device) -> torch.device:
-    """The device itself if it is one of CUDA, and else the current one of CUDA."""
+    """Return the device itself if it is one of CUDA, and else the current one of CUDA."""
     if not torch.cuda.is_available():
         raise InvalidParameterError(
             "pyjuice's EM needs a CUDA device, but there is none here; take engine='own'"
