@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
 from pcgcd.automata.graphs import Graph
 from pcgcd.automata.kernels.classes import split_cells
@@ -17,6 +20,17 @@ from pcgcd.automata.limits import NEVER
 NUM_STATES = 6
 STATES = st.integers(0, NUM_STATES - 1)
 EDGES = st.lists(st.tuples(STATES, STATES), max_size=12)
+
+
+# Python itself cannot call what is compiled as a part of other loops.
+@njit
+def interned(lists: Any, items: Any) -> Any:
+    return intern_list(lists, items, 0, len(items))
+
+
+@njit
+def sort_first(array: Any, count: int) -> None:
+    sort_head(array, count)
 
 
 @given(EDGES, st.sets(STATES))
@@ -35,10 +49,10 @@ def test_steps_to_accept_are_shortest_ways(edges: list[tuple[int, int]], goals: 
 
 @given(st.lists(st.lists(st.integers(-3, 3), max_size=4)))
 def test_equal_lists_get_equal_numbers(items: list[list[int]]) -> None:
-    lists, numbers = new_lists(), []
+    lists, numbers = new_lists(2, 4), []
     for item in items:
         lists = reserved(lists, len(item))
-        numbers.append(intern_list(lists, np.array(item, dtype=np.int32), 0, len(item)))
+        numbers.append(interned(lists, np.array(item, dtype=np.int32)))
     distinct = list(dict.fromkeys(map(tuple, items)))
     assert numbers == [distinct.index(tuple(item)) for item in items]
     for number, item in enumerate(distinct):
@@ -49,7 +63,7 @@ def test_equal_lists_get_equal_numbers(items: list[list[int]]) -> None:
 def test_sort_head_sorts_only_the_head(values: list[int], count: int) -> None:
     count = min(count, len(values))
     array = np.array(values, dtype=np.int32)
-    sort_head(array, count)
+    sort_first(array, count)
     assert array.tolist() == sorted(values[:count]) + values[count:]
 
 

@@ -11,7 +11,7 @@ from pcgcd.automata.kernels.jit import compiled_if_large
 
 @compiled_if_large(most=100_000)
 def split_cells(first: Any, bounds: Any, num_cells: Any) -> Any:
-    """The coarsest classes of cells that no list tells apart, and the classes in each list.
+    """Return the coarsest classes of cells that no list tells apart, and the classes in each list.
 
     Partition refinement (Paige & Tarjan 1987, "Three partition refinement algorithms"; Habib, Paul
     & Viennot 1999, "Partition refinement techniques"): each list splits the classes that it meets

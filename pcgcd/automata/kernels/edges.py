@@ -12,7 +12,7 @@ from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, i
 
 @compiled_if_large()
 def group(key: Indices, count: int) -> tuple[Indices, Indices]:
-    """The stable order of items by key, (N,), and the offsets of the keys in it, (count + 1,).
+    """Sort items by key, stably; the order, (N,), and where each key begins in it, (count + 1,).
 
     Counting sort (Seward 1954; Knuth, "The Art of Computer Programming" 5.2): O(N + count).
     """

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import Bits, Indices, compiled
+from pcgcd.automata.kernels.jit import Bits, Indices, compiled_part, in_place
 
 
-@compiled
+@compiled_part
 def with_room(array: Any, needed: Any) -> Any:
-    """The array, or a copy with twice the room that is needed."""
+    """Return the array, or a copy with twice the room that is needed."""
     if needed <= len(array):
         return array
     larger = np.empty(2 * needed, dtype=array.dtype)
@@ -20,9 +20,9 @@ def with_room(array: Any, needed: Any) -> Any:
     return larger
 
 
-@compiled
+@compiled_part
 def wider(array: Any) -> Any:
-    """A copy with twice as many columns: the rows are lists that grow together."""
+    """Return a copy with twice as many columns: the rows are lists that grow together."""
     rows, columns = array.shape
     result = np.empty((rows, 2 * columns), dtype=array.dtype)
     for r in range(rows):
@@ -31,9 +31,9 @@ def wider(array: Any) -> Any:
     return result
 
 
-@compiled
+@compiled_part
 def grown_rows(array: Bits) -> Bits:
-    """A copy with twice as many rows, the new ones zero."""
+    """Return a copy with twice as many rows, the new ones zero."""
     result = np.zeros((2 * array.shape[0], array.shape[1]), dtype=np.int64)
     for i in range(array.shape[0]):
         for w in range(array.shape[1]):
@@ -41,18 +41,18 @@ def grown_rows(array: Bits) -> Bits:
     return result
 
 
-@compiled
+@compiled_part
 def head(array: Indices, count: int) -> Indices:
-    """A copy of the first elements."""
+    """Return a copy of the first elements."""
     result = np.empty(count, dtype=np.int64)
     for i in range(count):
         result[i] = array[i]
     return result
 
 
-@compiled
+@compiled_part
 def head_rows(array: Bits, count: int) -> Bits:
-    """A copy of the first rows."""
+    """Return a copy of the first rows."""
     result = np.empty((count, array.shape[1]), dtype=np.int64)
     for i in range(count):
         for w in range(array.shape[1]):
@@ -60,16 +60,16 @@ def head_rows(array: Bits, count: int) -> Bits:
     return result
 
 
-@compiled
+@in_place
 def mixed(value: Any, more: Any) -> Any:
-    """A hash of a hash and one more number: multiply by an odd number, fold the high bits down."""
+    """Hash a hash and one more number: multiply by an odd number, fold the high bits down."""
     value = (value ^ more) * np.int64(0x1CE4E5B9BF58476D)
     return value ^ ((value >> 29) & np.int64(0x7FFFFFFFF))
 
 
-@compiled
+@in_place
 def span_hash(array: Indices, begin: int, end: int) -> Any:
-    """A hash of some neighbouring elements, not negative."""
+    """Return a hash of some neighbouring elements, not negative."""
     value = np.int64(1469598103934665603)
     for i in range(begin, end):
         value = mixed(value, array[i])
@@ -77,7 +77,7 @@ def span_hash(array: Indices, begin: int, end: int) -> Any:
     return value & np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-@compiled
+@in_place
 def sort_head(array: Any, count: int) -> None:
     """Sort the first elements in place, in O(n log n): by insertion if they are few, else heapsort.
 

@@ -29,29 +29,63 @@ Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 # How many seconds plain Python may take in a process before loops are compiled.
 PLAIN_SECONDS = 3.0
 _SMALL = 10_000
+# Options of numba for what makes and returns no arrays.
+IN_PLACE = {"_nrt": False}
 _LOG = logging.getLogger(__name__)
 
 
-def compiled(function: Function) -> Function:
-    """Compile with numba, and keep the machine code on disk if there is a place for it."""
+def compiled(function: Function, **options: Any) -> Function:
+    """Compile with numba, and keep the machine code on disk if there is a place for it.
+
+    Args:
+        function: The loop.
+        options: More options of numba.
+    """
     try:
-        result: Any = njit(cache=True, nogil=True)(function)
+        result: Any = njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache can be written
-        result = njit(nogil=True)(function)
+        result = njit(nogil=True, **options)(function)
     return cast(Function, result)
+
+
+def compiled_part(function: Function) -> Function:
+    """Compile what only compiled loops call.
+
+    It gets no entry from Python, which takes as long to compile as the rest where arguments are
+    tuples of arrays.
+    """
+    return _part(function)
+
+
+def in_place(function: Function, **options: Any) -> Function:
+    """Compile what only compiled loops call, and what makes and returns no arrays.
+
+    Their owners are outside, so references need not be counted: for tuples of arrays that is most
+    of the code.
+
+    Args:
+        function: The part.
+        options: More options of numba.
+    """
+    return _part(function, **IN_PLACE, **options)
+
+
+def _part(function: Function, **options: Any) -> Function:
+    result: Any = compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+    return cast(Function, Part(result) if isinstance(result, CPUDispatcher) else result)
 
 
 def inlined(function: Function) -> Function:
     """Write a part of one compiled loop by itself, at no cost.
 
     It is put into its caller before that is compiled. A helper of many callers is better off with
-    :func:`compiled`, which compiles it once for each kind of arguments.
+    :func:`compiled_part`, which compiles it once for each kind of arguments.
     """
     return cast(Function, njit(inline="always")(function))
 
 
 def compiled_if_large(
-    size: Callable[..., int] | None = None, *, most: int = _SMALL
+    size: Callable[..., int] | None = None, *, most: int = _SMALL, **options: Any
 ) -> Callable[[Function], Function]:
     """Compile, but leave small work to Python while there is nothing in the cache.
 
@@ -59,10 +93,11 @@ def compiled_if_large(
         size: The size of the work, given the arguments; without it, the length of the longest
             array among them.
         most: What counts as small.
+        options: More options of numba, such as ``IN_PLACE``.
     """
 
     def decorate(function: Function) -> Function:
-        return cast(Function, Kernel(compiled(function), size or _longest, most))
+        return cast(Function, Kernel(compiled(function, **options), size or _longest, most))
 
     return decorate
 
@@ -70,6 +105,23 @@ def compiled_if_large(
 def one(*_: Any) -> int:
     """Say that the work is small, whatever the arrays are: one walk, say."""
     return 1
+
+
+class Part:
+    """A part of compiled loops, which is plain Python when Python calls it.
+
+    Attributes:
+        dispatcher: The compiled form.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:
+        update_wrapper(self, dispatcher.py_func)
+        self.dispatcher = dispatcher
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the Python function."""
+        with np.errstate(all="ignore"):  # hashes overflow
+            return plain(self.dispatcher)(*arguments)
 
 
 class Kernel:
@@ -98,8 +150,9 @@ class Kernel:
         return self.dispatcher(*arguments)
 
 
+@typeof_impl.register(Part)
 @typeof_impl.register(Kernel)
-def _type_of_kernel(value: Kernel, context: Any) -> Any:
+def _type_of_kernel(value: Part | Kernel, context: Any) -> Any:
     return typeof(value.dispatcher)
 
 
@@ -132,7 +185,7 @@ def _longest(*arguments: Any) -> int:
 
 
 def _is_stored(dispatcher: Any, kinds: tuple[Any, ...]) -> bool:
-    """Whether the machine code for arguments of such kinds is in memory or in numba's cache."""
+    """Return whether machine code for such arguments is in memory or in numba's cache."""
     if kinds in dispatcher.overloads:
         return True
     try:
@@ -147,7 +200,7 @@ _PLAIN: dict[int, Any] = {}
 
 
 def plain(dispatcher: Any) -> Any:
-    """The function behind a compiled one, such that all that it calls is plain too."""
+    """Return the function behind a compiled one, such that all that it calls is plain too."""
     known = _PLAIN.get(id(dispatcher))
     if known is None:
         function = dispatcher.py_func
@@ -158,7 +211,7 @@ def plain(dispatcher: Any) -> Any:
         _PLAIN[id(dispatcher)] = known
         for name in function.__code__.co_names:
             value = names.get(name)
-            inner = value.dispatcher if isinstance(value, Kernel) else value
+            inner = value.dispatcher if isinstance(value, Part | Kernel) else value
             if isinstance(inner, CPUDispatcher):
                 names[name] = plain(inner)
     return known

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.bits import set_intervals
-from pcgcd.automata.kernels.jit import compiled, compiled_if_large, one
+from pcgcd.automata.kernels.jit import IN_PLACE, compiled_if_large, in_place, one
 from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key, walk_exits
 from pcgcd.automata.kernels.walks import begin_walk, walk_whole
 from pcgcd.automata.limits import NEVER
@@ -32,14 +32,14 @@ def new_names(num_states: int, num_locals: int) -> Scratch:
     )
 
 
-@compiled
+@in_place
 def _begin(words: Any, source: Any, out: Any) -> None:
     begin_walk(out, source)
     for w in range(len(words)):
         words[w] = 0
 
 
-@compiled
+@in_place
 def _finish(words: Any, enough: Any, distance: Any, token: Any, out: Any) -> Any:
     """Add the intervals of a walk; the largest distance after one of their tokens, plus one."""
     if out.counter[3]:
@@ -54,7 +54,7 @@ def _finish(words: Any, enough: Any, distance: Any, token: Any, out: Any) -> Any
     return enough
 
 
-@compiled_if_large(one)
+@compiled_if_large(one, **IN_PLACE)
 def write_narrow(
     words: Any,
     source: Any,
@@ -87,7 +87,7 @@ def write_narrow(
     return _finish(words, np.int64(1), distance, token, out)
 
 
-@compiled_if_large(one)
+@compiled_if_large(one, **IN_PLACE)
 def write_wide(
     words: Any,
     source: Any,
@@ -102,7 +102,7 @@ def write_wide(
     packed_label: Any,
     packed: Any,
 ) -> Any:
-    """The same with a walk to share; NO_TEMPLATE if none fits.
+    """Write the same with a walk to share; NO_TEMPLATE if none fits.
 
     Args:
         words: See :func:`write_narrow`, as for those that follow.

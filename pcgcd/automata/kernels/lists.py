@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled, compiled_if_large
+from pcgcd.automata.kernels.jit import compiled_if_large, in_place, one
 
 
 class Lists(NamedTuple):
@@ -28,24 +28,28 @@ class Lists(NamedTuple):
     total: Any
 
 
-@compiled_if_large()
-def new_lists() -> Any:
-    """No lists."""
-    table = np.empty(64, dtype=np.int64)
+@compiled_if_large(one)  # it only makes arrays
+def new_lists(most: Any, length: Any) -> Any:
+    """No lists, with room for ``most`` (a power of two) of that length in all."""
+    table = np.empty(2 * most, dtype=np.int64)
     for slot in range(len(table)):
         table[slot] = -1
     return Lists(
-        np.zeros(32, dtype=np.int64),
-        np.empty(1024, dtype=np.int32),
-        np.empty(32, dtype=np.uint64),
+        np.zeros(most, dtype=np.int64),
+        np.empty(length, dtype=np.int32),
+        np.empty(most, dtype=np.uint64),
         table,
         np.zeros(1, dtype=np.int64),
     )
 
 
-@compiled
+def _num_lists(lists: Any, length: Any) -> int:
+    return int(lists.total[0])
+
+
+@compiled_if_large(_num_lists)
 def reserved(lists: Any, length: Any) -> Any:
-    """The same lists with room for one more of the given length."""
+    """Return the same lists with room for one more of the given length."""
     first, pool, key, table = lists.first, lists.pool, lists.key, lists.table
     count = lists.total[0]
     used = first[count]
@@ -73,20 +77,28 @@ def reserved(lists: Any, length: Any) -> Any:
     return Lists(first, pool, key, table, lists.total)
 
 
-@compiled
-def append_list(lists: Any, items: Any, length: Any) -> None:
-    """Add ``items[:length]`` without looking for an equal one (a pool is used in one way only)."""
+@in_place
+def has_room(lists: Any, length: Any) -> Any:
+    """Return whether there is room for one more list, for loops that cannot reserve it."""
     count = lists.total[0]
-    start = lists.first[count]
-    for i in range(length):
-        lists.pool[start + i] = items[i]
-    lists.first[count + 1] = start + length
+    return (
+        lists.first[count] + length <= len(lists.pool)
+        and count + 2 <= len(lists.first)
+        and 2 * (count + 1) <= len(lists.table)
+    )
+
+
+@in_place
+def close_list(lists: Any, length: Any) -> None:
+    """Add what was written behind the last list, whether or not there is an equal one."""
+    count = lists.total[0]
+    lists.first[count + 1] = lists.first[count] + length
     lists.total[0] = count + 1
 
 
-@compiled
+@in_place
 def intern_list(lists: Any, items: Any, start: Any, stop: Any) -> Any:
-    """The number of the list ``items[start:stop]``, a new one if there is none equal to it.
+    """Return the number of the list ``items[start:stop]``, a new one if there is none equal to it.
 
     O(length) expected. The hash multiplies by 2^64 / golden ratio (Knuth, "The Art of Computer
     Programming" 6.4).

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.growing import sort_head, with_room
-from pcgcd.automata.kernels.jit import compiled
+from pcgcd.automata.kernels.jit import compiled, compiled_part
 from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
 
 EDGE_WORDS = 5  # of `mask_rows`: the entries for each edge
@@ -20,7 +20,7 @@ NONE = -1  # of `step`: the token is not allowed
 _OTHER = -2  # of `step`: several targets, or no such state or token
 
 
-@compiled
+@compiled_part
 def _class_sizes(token_class: Any, num_classes: Any) -> Any:
     """How many tokens each class has. Most are in one class: four counters wait less than one."""
     counts = np.zeros((4, num_classes), dtype=np.int64)
@@ -31,7 +31,7 @@ def _class_sizes(token_class: Any, num_classes: Any) -> Any:
     return counts[0]
 
 
-@compiled
+@compiled_part
 def _pack_bits(label_class: Any, token_class: Any, labels: Any, places: Any, pool: Any) -> None:
     """Write labels as packed bits to their places in the pool, eight labels at a time.
 
@@ -125,7 +125,7 @@ def pack_labels(label_class: Any, token_class: Any, width: Any, num_listed: Any)
 
 @compiled
 def common_sets(first: Any, labels: Any, span: Any, least: Any, most_sets: Any) -> Any:
-    """The sets of labels of states whose masks take long to write, each set once.
+    """Return the sets of labels of states whose masks take long to write, each set once.
 
     Args:
         first: Where the edges of each state begin.
@@ -137,7 +137,7 @@ def common_sets(first: Any, labels: Any, span: Any, least: Any, most_sets: Any) 
     Returns:
         The number of each state's set, or -1; the sets.
     """
-    sets, members = new_lists(), np.empty(64, dtype=np.int32)
+    sets, members = new_lists(32, 1024), np.empty(64, dtype=np.int32)
     number = np.empty(len(first) - 1, dtype=np.int64)
     for state in range(len(number)):
         number[state] = -1
@@ -169,7 +169,7 @@ def mask_rows(
     set_pool: Any,
     width: Any,
 ) -> Any:
-    """All that masks are written from, in one array, since each array of a call takes time.
+    """Return all that masks are written from, in one array, since each array of a call takes time.
 
     The number of states; where the edges of each begin and where the mask of all its tokens is (0:
     not written out), and where the last edges end; for each edge its budget, where its label begins
@@ -202,7 +202,7 @@ def mask_rows(
     return table
 
 
-@compiled
+@compiled_part
 def _add_label(words: Any, pool: Any, start: Any, stop: Any) -> None:
     """Add the tokens of a label: packed bits if ``stop`` is 0, otherwise a list."""
     if stop == 0:
@@ -214,7 +214,7 @@ def _add_label(words: Any, pool: Any, start: Any, stop: Any) -> None:
             words[token >> np.uint32(5)] |= np.uint32(1) << (token & np.uint32(31))
 
 
-@compiled
+@compiled_part
 def _add(words: Any, state: Any, budget: Any, table: Any) -> Any:
     """Add the tokens that a state allows within a budget; whether there is such a state."""
     if state < 0 or state >= np.int64(table[0]):
@@ -259,7 +259,7 @@ def write_masks(rows: Any, members: Any, starts: Any, budgets: Any, table: Any) 
 
 @compiled
 def reached_budget(state: Any, budget: Any, table: Any) -> Any:
-    """The least budget with which a state has the same mask; -1 if there is no such state.
+    """Return the least budget with which a state has the same mask; -1 if there is no such state.
 
     Binary search among the budgets of its edges.
     """
@@ -279,7 +279,7 @@ def reached_budget(state: Any, budget: Any, table: Any) -> Any:
 
 @compiled
 def step(state: Any, token: Any, table: Any, label_class: Any, token_class: Any) -> Any:
-    """The state after a token, if there is just one, or NONE."""
+    """Return the state after a token, if there is just one, or NONE."""
     if state < 0 or state >= np.int64(table[0]) or token < 0 or token >= len(token_class):
         return np.int64(_OTHER)
     column = token_class[token]
@@ -294,7 +294,7 @@ def step(state: Any, token: Any, table: Any, label_class: Any, token_class: Any)
 
 @compiled
 def steps(members: Any, token: Any, table: Any, label_class: Any, token_class: Any) -> Any:
-    """The states after a token from any of several, in order.
+    """Return the states after a token from any of several, in order.
 
     One step of Thompson's simulation (1968, "Regular expression search algorithm").
     """

@@ -109,7 +109,7 @@ def refine(
 
 @inlined
 def _predecessors(offsets: Any, target: Any) -> Any:
-    """The sources of the edges by target, (E,), and where those of each state begin, (S + 1,)."""
+    """Sort the sources of the edges by target, (E,); where each state's begin, (S + 1,)."""
     num_states = len(offsets) - 1
     source = np.empty(len(target), dtype=np.int64)
     for s in range(num_states):
@@ -137,7 +137,7 @@ def _blocks(block: Any, num_blocks: Any, num_states: Any) -> Any:
 
 @inlined
 def _room_for_a_state(offsets: Any, words: Any) -> Any:
-    """The blocks that a state leads to, (k,), and the labels of its edges there, (k, words)."""
+    """Return the blocks that a state leads to, (k,), and the labels of these edges, (k, words)."""
     degree = 1
     for s in range(len(offsets) - 1):
         degree = max(degree, offsets[s + 1] - offsets[s])
@@ -249,7 +249,7 @@ def _find_groups(
 def _choose_largest(
     blocks: Any, group_block: Any, first: Any, touched: Any, in_touched: Any, largest: Any
 ) -> Any:
-    """The largest piece of each block: a group, or -1 for the states that are not dirty.
+    """Return the largest piece of each block: a group, or -1 for the states that are not dirty.
 
     Returns:
         The number of blocks with groups; ``in_touched`` is how many dirty states each has.

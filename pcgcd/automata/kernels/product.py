@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.growing import head, mixed, wider, with_room
-from pcgcd.automata.kernels.jit import Bits, Indices, compiled, compiled_if_large
+from pcgcd.automata.kernels.jit import Bits, Indices, compiled_if_large, compiled_part
 
 
 @compiled_if_large()
@@ -24,7 +24,7 @@ def product(
     state_limit: int,
     work_limit: int,
 ) -> tuple[int, Indices, Indices, Indices, Indices]:
-    """The pairs that can be reached from the starting pairs (p, q), coded as p * S2 + q.
+    """Return the pairs that can be reached from the starting pairs (p, q), coded as p * S2 + q.
 
     The direct product of Rabin & Scott (1959, "Finite automata and their decision problems"),
     breadth first, so that only pairs which can be reached are made. The time is linear in the pairs
@@ -103,9 +103,9 @@ def product(
     )
 
 
-@compiled
+@compiled_part
 def _slot(code: Any, codes: Any, table: Any) -> Any:
-    """The place of a code in the table, or where it would be: the first free one from its hash."""
+    """Return the place of a code in the table, or the first free one from its hash on."""
     slot = mixed(code, 0) & (len(table) - 1)
     while table[slot] >= 0 and codes[table[slot]] != code:
         slot = (slot + 1) & (len(table) - 1)

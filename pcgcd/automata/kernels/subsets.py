@@ -47,7 +47,7 @@ def determinize(
     work_limit: int,
     member_limit: int,
 ) -> tuple[int, Indices, Indices, Bits, Mask, Indices, Indices]:
-    """The reachable sets of states, with one edge for each set of classes that leads to another.
+    """Find the reachable sets of states, with one edge for each set of classes to another.
 
     The subset construction (Rabin & Scott 1959, "Finite automata and their decision problems"),
     breadth first. It departs in the letters: the classes that leave a set of states
@@ -74,7 +74,7 @@ def determinize(
         each edge; which states accept; where the members of each set of states begin, and they.
     """
     num_states = len(offsets) - 1
-    found, reached = new_lists(), np.empty(num_states, dtype=np.int32)
+    found, reached = new_lists(32, 1024), np.empty(num_states, dtype=np.int32)
     for i in range(len(start)):
         reached[i] = start[i]
     found = reserved(found, len(start))
@@ -209,7 +209,7 @@ def _split_classes(
 
 @inlined
 def _targets(p: Any, parts: Any, leaving: Any, stamp: Any, ticket: Any, reached: Any) -> Any:
-    """The states that a part of the classes leads to, each once; their number, and the work."""
+    """Find the states that some classes lead to, each once; their number, and the work."""
     size = looked = 0
     while p > 0:
         link = leaving.head[parts[_LABEL, p]]

@@ -12,7 +12,7 @@ from pcgcd.automata.kernels.searches import search
 
 
 def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
-    """The least number of steps from each state to an accepting one, or NEVER, (S,).
+    """Return the least number of steps from each state to an accepting one, or NEVER, (S,).
 
     Breadth-first search against the edges. The arrays are copied, since read-only ones would have
     to be compiled for again.
@@ -23,7 +23,7 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
 
 @compiled_if_large()
 def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_states: Any) -> Any:
-    """The table of :class:`pcgcd.automata.kernels.walks.Moves`, from edges over bytes.
+    """Return the table of :class:`pcgcd.automata.kernels.walks.Moves`, from edges over bytes.
 
     Three passes over the edges and classes, O(E C): find the cells with several targets, count
     these, write them.
@@ -74,7 +74,7 @@ def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_stat
 
 @compiled_if_large()
 def self_loops(delta: Any, byte_class: Any) -> Any:
-    """The bytes on which each state only stays where it is, (S, 4)."""
+    """Return the bytes on which each state only stays where it is, (S, 4)."""
     loops = np.zeros((len(delta), 4), dtype=np.uint64)
     for state in range(len(delta)):
         for b in range(256):

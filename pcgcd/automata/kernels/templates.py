@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled, inlined
-from pcgcd.automata.kernels.lists import append_list, intern_list, new_lists, reserved
+from pcgcd.automata.kernels.jit import in_place, inlined
+from pcgcd.automata.kernels.lists import close_list, has_room, intern_list, new_lists, reserved
 from pcgcd.automata.kernels.walks import EMPTY, sort_by_target, stays_below, walk
 
 TEMPLATE_BYTES = 5  # fewer live bytes: a walk of its own is as fast
@@ -50,8 +50,7 @@ class Scratch(NamedTuple):
     counter: Any
 
 
-@compiled
-def new_scratch(num_states: Any, num_classes: Any, num_nodes: Any) -> Any:
+def new_scratch(num_states: int, num_classes: int, num_nodes: int) -> Scratch:
     """Room for a template in the making."""
     size = min(num_states, LOCAL_LIMIT)
     return Scratch(
@@ -68,9 +67,9 @@ def new_scratch(num_states: Any, num_classes: Any, num_nodes: Any) -> Any:
     )
 
 
-@compiled
+@in_place
 def _local(moves: Any, scratch: Any, state: Any) -> Any:
-    """The local number of a state, a new one with its self-loops if need be; -1: no room."""
+    """Return the local number of a state, a new one with its self-loops if need be; -1: no room."""
     counter = scratch.counter
     if scratch.stamp[state] == counter[0]:
         return np.int64(scratch.local_of[state])
@@ -94,9 +93,9 @@ def _local(moves: Any, scratch: Any, state: Any) -> Any:
     return local
 
 
-@compiled
+@in_place
 def _is_narrow(moves: Any, state: Any, target: Any) -> Any:
-    """Whether a transition has a few ASCII bytes only."""
+    """Return whether a transition has a few ASCII bytes only."""
     for b in range(128, 256):
         if moves.delta[state, moves.byte_class[b]] == target:
             return False
@@ -107,7 +106,7 @@ def _is_narrow(moves: Any, state: Any, target: Any) -> Any:
     return count <= _NARROW
 
 
-@compiled
+@in_place
 def _look(moves: Any, scratch: Any, local: Any, letter: Any) -> Any:
     """Trace a transition that was not looked at before."""
     state = scratch.state[local]
@@ -134,7 +133,7 @@ def _look(moves: Any, scratch: Any, local: Any, letter: Any) -> Any:
     return result
 
 
-@compiled
+@in_place
 def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -> None:
     """Walk the whole trie on local states, leaving the exits out.
 
@@ -183,9 +182,9 @@ def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -
     out.counter[2] = place
 
 
-@compiled
+@in_place
 def _follows(moves: Any, source: Any, cells: Any, first: Any, number: Any, scratch: Any) -> Any:
-    """Whether a state has the trace of a template; then ``scratch.state`` names its locals.
+    """Return whether a state has the trace of a template; then ``scratch.state`` names its locals.
 
     That is: whether naming the local states in the order of the trace is a one-to-one map under
     which each transition traced is one of the state's automaton. O(length of the trace).
@@ -217,9 +216,9 @@ def _follows(moves: Any, source: Any, cells: Any, first: Any, number: Any, scrat
     return True
 
 
-@compiled
+@in_place
 def root_key(moves: Any, state: Any) -> Any:
-    """A hash of what a state does at once, the same for states with the same trace.
+    """Return a hash of what a state does at once, the same for states with the same trace.
 
     Returns:
         The hash, and the number of bytes that lead anywhere.
@@ -259,17 +258,19 @@ class Templates(NamedTuple):
 def new_templates() -> Templates:
     """No templates."""
     return Templates(
-        np.zeros(TEMPLATE_LIMIT, dtype=np.uint64),
-        new_lists(),
-        new_lists(),
-        new_lists(),
-        new_lists(),
+        np.zeros(TEMPLATE_LIMIT, dtype=np.uint64), *(new_lists(1024, 1 << 15) for _ in range(4))
     )
 
 
-@compiled
+def with_room_for_one(templates: Templates, length: int) -> Templates:
+    """Return the same templates with room for one more, no list of which is longer than that."""
+    key, *lists = templates
+    return Templates(key, *(reserved(each, length) for each in lists))
+
+
+@in_place
 def fitting(moves: Any, source: Any, key: Any, templates: Any, recent: Any, scratch: Any) -> Any:
-    """A template that fits a state, or -1: the one that last fitted such a state, or the latest."""
+    """Find a template that fits a state, or -1: the last to fit such a state, or the latest."""
     tried = 0
     traces = templates.traces
     number = recent[key & np.uint64(len(recent) - 1)]
@@ -290,39 +291,40 @@ def fitting(moves: Any, source: Any, key: Any, templates: Any, recent: Any, scra
     return np.int64(-1)
 
 
-@compiled
-def with_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
-    """The templates and one more, from the walk that was just done."""
+@in_place
+def add_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
+    """Add the walk that was just done; otherwise the length of a list that has no room."""
     traces, exits, targets, labels = (
         templates.traces,
         templates.exits,
         templates.targets,
         templates.labels,
     )
-    num_cells, num_exits = scratch.counter[2], scratch.counter[3]
-    items = np.empty(2 * max(num_cells, num_exits, out.counter[2]), dtype=np.int32)
-    sort_by_target(out, items)
-    num_slots = out.counter[1]
-    found = np.empty(2 * num_slots, dtype=np.int32)
+    sort_by_target(out)
+    num_cells, num_exits, num_slots = scratch.counter[2], scratch.counter[3], out.counter[1]
+    longest = 2 * max(num_cells, num_exits, num_slots)
+    if not (has_room(traces, longest) and has_room(exits, longest) and has_room(targets, longest)):
+        return longest
+    place = targets.first[targets.total[0]]
     for slot in range(num_slots):
         start, stop = 2 * out.slot_first[slot], 2 * out.slot_first[slot + 1]
-        labels = reserved(labels, stop - start)
-        found[2 * slot] = scratch.local_of[out.slot_target[slot]]
-        found[2 * slot + 1] = intern_list(labels, items, start, stop)
+        if not has_room(labels, stop - start):
+            return stop - start
+        targets.pool[place + 2 * slot] = scratch.local_of[out.slot_target[slot]]
+        targets.pool[place + 2 * slot + 1] = intern_list(labels, out.bounds, start, stop)
     templates.key[targets.total[0]] = key
-    targets = reserved(targets, 2 * num_slots)
-    append_list(targets, found, 2 * num_slots)
+    close_list(targets, 2 * num_slots)
+    place = traces.first[traces.total[0]]
     for i in range(num_cells):
-        items[2 * i] = scratch.cell[i]
-        items[2 * i + 1] = scratch.result[i]
-    traces = reserved(traces, 2 * num_cells)
-    append_list(traces, items, 2 * num_cells)
+        traces.pool[place + 2 * i] = scratch.cell[i]
+        traces.pool[place + 2 * i + 1] = scratch.result[i]
+    close_list(traces, 2 * num_cells)
+    place = exits.first[exits.total[0]]
     for i in range(num_exits):
-        items[2 * i] = scratch.exit_node[i]
-        items[2 * i + 1] = scratch.exit_local[i]
-    exits = reserved(exits, 2 * num_exits)
-    append_list(exits, items, 2 * num_exits)
-    return Templates(templates.key, traces, exits, targets, labels)
+        exits.pool[place + 2 * i] = scratch.exit_node[i]
+        exits.pool[place + 2 * i + 1] = scratch.exit_local[i]
+    close_list(exits, 2 * num_exits)
+    return np.int64(0)
 
 
 @inlined

@@ -26,7 +26,7 @@ class Nodes(NamedTuple):
 
 @compiled_if_large(most=1_000_000)
 def build_trie(flat: Any, offset: Any) -> Any:
-    """The trie of sorted byte strings, string i being ``flat[offset[i]:offset[i + 1]]``.
+    """Return the trie of sorted byte strings, string i being ``flat[offset[i]:offset[i + 1]]``.
 
     Neighbours in sorted order share the longest prefixes, so each string adds the nodes beyond what
     it shares with the one before, and in preorder. O(bytes).

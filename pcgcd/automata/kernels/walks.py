@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import compiled, compiled_if_large, one
+from pcgcd.automata.kernels.jit import in_place
 
 EMPTY = -1  # no target; the k-th cell with several targets is -2 - k
 
@@ -41,19 +41,20 @@ class Moves(NamedTuple):
 class Output(NamedTuple):
     """What the walk from one state finds: intervals of ranks ``low .. high``, each with a target.
 
-    Later they are sorted by target: each target has a slot (``slot_of`` (S,), if its ``slot_stamp``
-    (S,) is the number of the walk), with its ``slot_target``, where its intervals begin
-    (``slot_first``) and the label of what a template has found (``slot_base``, -1 for none).
-    ``counter``: the number of the walk, of slots, of intervals; whether the room for intervals or
-    for sets of states was too small; the number of sets. ``path`` is the state after each byte of
-    the current prefix, or ``pool[pool_first[d]:pool_first[d + 1]]`` are the states; ``mark`` (S,)
-    is the last set that a state was put into. Hot loops take the arrays out of these tuples first:
-    a call with a tuple counts references to each of its arrays.
+    Later they are sorted by target, into ``bounds``: each target has a slot (``slot_of`` (S,), if
+    its ``slot_stamp`` (S,) is the number of the walk), with its ``slot_target``, where its
+    intervals begin (``slot_first``) and the label of what a template has found (``slot_base``, -1
+    for none). ``counter``: the number of the walk, of slots, of intervals; whether the room for
+    intervals or for sets of states was too small; the number of sets. ``path`` is the state after
+    each byte of the current prefix, or ``pool[pool_first[d]:pool_first[d + 1]]`` are the states;
+    ``mark`` (S,) is the last set that a state was put into. Hot loops take the arrays out of these
+    tuples first: a call with a tuple counts references to each of its arrays.
     """
 
     target: Any
     low: Any
     high: Any
+    bounds: Any
     slot_of: Any
     slot_stamp: Any
     slot_target: Any
@@ -67,13 +68,13 @@ class Output(NamedTuple):
     mark: Any
 
 
-@compiled_if_large(one)  # it only makes arrays
-def new_output(num_states: Any, depth: Any, num_intervals: Any, num_members: Any) -> Any:
+def new_output(num_states: int, depth: int, num_intervals: int, num_members: int) -> Output:
     """Room for the walk from one state."""
     return Output(
         np.empty(num_intervals, dtype=np.int32),
         np.empty(num_intervals, dtype=np.int32),
         np.empty(num_intervals, dtype=np.int32),
+        np.empty(2 * num_intervals, dtype=np.int32),
         np.zeros(num_states, dtype=np.int32),
         np.zeros(num_states, dtype=np.int64),
         np.zeros(num_states, dtype=np.int32),
@@ -88,7 +89,7 @@ def new_output(num_states: Any, depth: Any, num_intervals: Any, num_members: Any
     )
 
 
-@compiled
+@in_place
 def begin_walk(out: Any, source: Any) -> None:
     """Forget the last walk; the next one is from the given state."""
     out.counter[0] += 1
@@ -96,9 +97,9 @@ def begin_walk(out: Any, source: Any) -> None:
     out.path[0] = source
 
 
-@compiled
+@in_place
 def slot_for(out: Any, target: Any) -> Any:
-    """The slot of a target, a new one if this walk has not met it before."""
+    """Return the slot of a target, a new one if this walk has not met it before."""
     counter = out.counter
     if out.slot_stamp[target] != counter[0]:
         slot = counter[1]
@@ -112,13 +113,13 @@ def slot_for(out: Any, target: Any) -> Any:
     return out.slot_of[target]
 
 
-@compiled
-def sort_by_target(out: Any, items: Any) -> None:
-    """Write the bounds of each slot's intervals to ``items``, neighbouring intervals joined.
+@in_place
+def sort_by_target(out: Any) -> None:
+    """Write the bounds of each slot's intervals to ``out.bounds``, neighbouring intervals joined.
 
     ``slot_first`` becomes where each slot's intervals begin. A counting sort by slot, in O(n).
     """
-    target, low, high = out.target, out.low, out.high
+    target, low, high, bounds = out.target, out.low, out.high, out.bounds
     last, first = out.slot_last, out.slot_first
     slot_of, slot_stamp, number = out.slot_of, out.slot_stamp, out.counter[0]
     count = out.counter[2]
@@ -145,14 +146,14 @@ def sort_by_target(out: Any, items: Any) -> None:
     for i in range(count):
         slot = target[i]
         if slot >= 0:
-            items[2 * last[slot]] = low[i]
-            items[2 * last[slot] + 1] = high[i]
+            bounds[2 * last[slot]] = low[i]
+            bounds[2 * last[slot] + 1] = high[i]
             last[slot] += 1
 
 
-@compiled
+@in_place
 def stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
-    """Whether all bytes below a node leave the state where it is."""
+    """Return whether all bytes below a node leave the state where it is."""
     return (
         (below[node, 0] & ~loops[state, 0])
         | (below[node, 1] & ~loops[state, 1])
@@ -161,7 +162,7 @@ def stays_below(below: Any, node: Any, loops: Any, state: Any) -> Any:
     ) == 0
 
 
-@compiled
+@in_place
 def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None:
     """Walk the subtree of a node with sets of states, kept on a stack.
 
@@ -228,7 +229,7 @@ def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None
     out.counter[4] = stamp
 
 
-@compiled
+@in_place
 def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
     """Walk the nodes up to ``stop``, where ``out.path`` holds the state above the first of them.
 
@@ -268,7 +269,7 @@ def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
     out.counter[2] = place
 
 
-@compiled
+@in_place
 def walk_whole(nodes: Any, moves: Any, source: Any, out: Any) -> None:
     """Walk the whole trie from a state, below the bytes that lead anywhere."""
     for b in range(256):

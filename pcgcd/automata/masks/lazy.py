@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -279,7 +279,7 @@ class TokenMasks(PrefixMasks):
 
     def _new_output(self) -> Output:
         depth = self.vocabulary.trie.max_depth
-        return cast(Output, new_output(self._end, depth, self._room, self._room))
+        return new_output(self._end, depth, self._room, self._room)
 
     def _edges_of(self, state: int) -> _Edges:
         edges = self._edges.get(state)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
+
+from pcgcd.automata.kernels.jit import compiled, in_place
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -15,12 +16,13 @@ _FREEDOM = {"reassoc", "contract"}
 
 
 def vectorised(function: Function) -> Function:
-    """Compile, and keep the machine code on disk if there is a place for it."""
-    try:
-        result: Any = njit(cache=True, nogil=True, fastmath=_FREEDOM)(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written
-        result = njit(nogil=True, fastmath=_FREEDOM)(function)
-    return cast(Function, result)
+    """Compile a loop."""
+    return compiled(function, fastmath=_FREEDOM)
+
+
+def part(function: Function) -> Function:
+    """Compile what only these loops call."""
+    return in_place(function, fastmath=_FREEDOM)
 
 
 @vectorised
@@ -47,7 +49,7 @@ def accumulate(
                 total[z] += w * a[z] * b[z]
 
 
-@vectorised
+@part
 def _four_by_four(b0: Any, b1: Any, b2: Any, b3: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
     """The products of four tokens with four messages."""
     zero = np.float32(0)
@@ -80,7 +82,7 @@ def _four_by_four(b0: Any, b1: Any, b2: Any, b3: Any, m0: Any, m1: Any, m2: Any,
     )
 
 
-@vectorised
+@part
 def _one_by_four(b: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
     a0 = a1 = a2 = a3 = np.float32(0)
     for z in range(len(b)):
@@ -92,7 +94,7 @@ def _one_by_four(b: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
     return a0, a1, a2, a3
 
 
-@vectorised
+@part
 def _dot(b: Any, m: Any) -> Any:
     a = np.float32(0)
     for z in range(len(b)):
@@ -100,7 +102,7 @@ def _dot(b: Any, m: Any) -> Any:
     return a
 
 
-@vectorised
+@part
 def _single(b: Any, at: Any, c: Any, messages: Any, group: Any, out: Any) -> None:
     """One token with the messages of all rows, written to the column."""
     row = 0
@@ -118,7 +120,7 @@ def _single(b: Any, at: Any, c: Any, messages: Any, group: Any, out: Any) -> Non
         row += 1
 
 
-@vectorised
+@part
 def _alike(group: Any, c: Any, d: Any) -> Any:
     """Whether two classes are allowed and have the same messages, in each of four rows."""
     alike = True
@@ -127,7 +129,7 @@ def _alike(group: Any, c: Any, d: Any) -> Any:
     return alike
 
 
-@vectorised
+@part
 def _leader(group: Any, classes: Any) -> Any:
     """The class that most of four tokens are like, in four rows; -1 if all differ."""
     best, most = -1, 1
@@ -141,7 +143,7 @@ def _leader(group: Any, classes: Any) -> Any:
     return best
 
 
-@vectorised
+@part
 def _quad(
     b0: Any, b1: Any, b2: Any, b3: Any, token: Any, classes: Any,
     messages: Any, group: Any, out: Any,
@@ -164,7 +166,7 @@ def _quad(
             _single(b, token + t, classes[t], messages, group, out)
 
 
-@vectorised
+@part
 def _block(
     b0: Any, b1: Any, b2: Any, b3: Any, token: Any, classes: Any,
     messages: Any, group: Any, out: Any,
@@ -184,7 +186,7 @@ def _block(
         _single(b3, token + 3, four[3], messages, here, there)
 
 
-@vectorised
+@part
 def _is_used(group: Any, c: Any) -> Any:
     used = False
     for row in range(len(group)):
@@ -208,7 +210,7 @@ def all_scores(rows: Any, messages: Any, classes: Any, group: Any, out: Any) -> 
             v += 1
 
 
-@vectorised
+@part
 def _widen(bits: Any, out: Any) -> None:
     """The bits of bfloat16 are the upper half of those of a float32."""
     for z in range(len(bits)):
@@ -235,7 +237,7 @@ def all_scores_bfloat16(rows: Any, messages: Any, classes: Any, group: Any, out:
             v += 1
 
 
-@vectorised
+@part
 def _listed(b: Any, place: Any, c: Any, messages: Any, group: Any, column: Any, out: Any) -> None:
     """One token, at its place in its class, with the messages of all rows."""
     for row in range(len(group)):
