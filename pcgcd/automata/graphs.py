@@ -31,9 +31,10 @@ _REDUCTION_STEPS = 100_000_000
 
 def pack(label_class: Mask) -> Bits:
     """Rows of booleans as rows of 64-bit words."""
-    classes = label_class.shape[1]
-    padded = np.pad(label_class, ((0, 0), (0, -classes % 64 if classes else 64)))
-    return np.packbits(np.ascontiguousarray(padded), axis=1, bitorder="little").view(np.int64)
+    rows, classes = label_class.shape
+    as_bytes = np.zeros((rows, 8 * max(1, -(-classes // 64))), dtype=np.uint8)
+    as_bytes[:, : -(-classes // 8)] = np.packbits(label_class, axis=1, bitorder="little")
+    return as_bytes.view(np.int64)
 
 
 def unpack(sets: Bits, num_classes: int) -> Mask:

@@ -308,13 +308,16 @@ def concatenation(*parts: Expression) -> Expression:
         if isinstance(part, Concatenation) and len(part.parts) <= _MAX_FLAT:
             pieces = part.parts
         for piece in pieces:
-            if piece == NOTHING:
+            if isinstance(piece, Literal):
+                if not piece.text:
+                    continue
+                last = flat[-1] if flat else None
+                if isinstance(last, Literal):
+                    flat[-1] = Literal(last.text + piece.text)
+                    continue
+            elif isinstance(piece, ByteSet) and not piece.mask:
                 return NOTHING
-            last = flat[-1] if flat else None
-            if isinstance(piece, Literal) and isinstance(last, Literal):
-                flat[-1] = Literal(last.text + piece.text)
-            elif piece != EMPTY_STRING:
-                flat.append(piece)
+            flat.append(piece)
     if not flat:
         return EMPTY_STRING
     return flat[0] if len(flat) == 1 else Concatenation(tuple(flat))

@@ -9,9 +9,8 @@ makes the large one at the end, by copying arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from pcgcd.automata.graphs import Graph, pack, unpack
 from pcgcd.automata.kernels.edges import intern
 from pcgcd.automata.kernels.jit import Indices, Mask
 
-_KEPT = 64
+_KEPT = 16
 
 
 def make_block(graph: Graph, inside: tuple[Block, ...]) -> Block | None:
@@ -30,11 +29,11 @@ def make_block(graph: Graph, inside: tuple[Block, ...]) -> Block | None:
     final = np.flatnonzero(graph.accepting)
     if len(final) != 1 or (graph.source == final[0]).any() or graph.initial[final[0]]:
         return None
-    first = 0
-    for state, ways in _ways(graph, inside, graph.initial).items():
-        if graph.initial[state]:
-            for mask, _ in ways:
-                first |= mask
+    entering = np.unique(graph.label[graph.initial[graph.source]])
+    members: Mask = np.any(_members(graph)[entering], axis=0)
+    [first] = _masks(members[None, :256])
+    for k in np.flatnonzero(members[256:]).tolist():
+        first |= inside[k].first
     return Block(graph, inside, first, expanded_size(graph, inside))
 
 
@@ -65,18 +64,20 @@ def clashes(
     result = np.zeros((len(graph.source), len(inside)), dtype=np.bool_)
     if not inside:
         return result
-    number = {id(block): k for k, block in enumerate(inside)}
-    matters = np.zeros(subsets.num_states, dtype=np.bool_)
-    matters[subsets.source[np.any(_letters(subsets), axis=1)[subsets.label]]] = True
     meeting = np.zeros((graph.num_states, len(inside)), dtype=np.bool_)
-    for state, ways in _ways(subsets, inside, matters).items():
-        for (mask, one), (other_mask, other) in combinations(ways, 2):
-            if mask & other_mask:
-                for block in (one, other):
-                    if block is not None:
-                        own = members[first[state] : first[state + 1]]
-                        meeting[own, number[id(block)]] = True
-    return meeting[graph.source] & _letters(graph)[graph.label]
+    for state, plain, blocks in _ways(subsets):
+        once, twice = plain, 0
+        for k in blocks:
+            twice |= once & inside[k].first
+            once |= inside[k].first
+        if twice:
+            own = members[first[state] : first[state + 1]]
+            for k in blocks:
+                if inside[k].first & twice:
+                    meeting[own, k] = True
+    if meeting.any():
+        result = meeting[graph.source] & _letters(graph)[graph.label]
+    return result
 
 
 def opened(
@@ -176,15 +177,16 @@ def _substituted(
     """Replace edges of blocks by copies; labels are over the bytes and some letters then."""
     old = _members(graph)
     kept = min(old.shape[1], 256 + num_letters)
-    rows = np.zeros((len(graph.source), 256 + num_letters), dtype=np.bool_)
-    rows[:, :kept] = old[graph.label, :kept]
-    rows[:, 256:kept] &= ~chosen[:, : kept - 256]
-    alive = np.any(rows, axis=1)
+    # What is left of a label depends on what is chosen of it: few pairs, however many edges.
+    number, first = intern(np.column_stack([graph.label, pack(chosen)]))
+    left = np.zeros((len(first), 256 + num_letters), dtype=np.bool_)
+    left[:, :kept] = old[graph.label[first], :kept]
+    left[:, 256:kept] &= ~chosen[first, : kept - 256]
+    alive = np.any(left, axis=1)[number]
     count = graph.num_states
     source, target = [graph.source[alive]], [graph.target[alive]]
-    number, first = intern(pack(rows[alive]))
-    label, members = [number], [rows[alive][first]]
-    num_sets = len(first)
+    label, members = [number[alive]], [left]
+    num_sets = len(left)
     for k in np.flatnonzero(chosen.any(axis=0)).tolist():
         inner, entering = inner_of(inside[k]), chosen[:, k]
         ends, which = np.unique(graph.target[entering], return_inverse=True)
@@ -233,23 +235,27 @@ def _num_inner(block: Block) -> int:
     return block.num_states - 1 - int(_only_starts(block.graph).sum())
 
 
-def _ways(
-    graph: Graph, inside: Sequence[Block], matters: Mask
-) -> dict[int, list[tuple[int, Block | None]]]:
-    """The ways on from states: the first bytes of each, and its block if it has one."""
+def _masks(members: Mask) -> list[int]:
+    """Rows of 256 booleans as whole numbers."""
+    rows = np.packbits(members, axis=1, bitorder="little")
+    return [int.from_bytes(row, "little") for row in map(bytes, rows)]
+
+
+def _ways(graph: Graph) -> Iterator[tuple[int, int, list[int]]]:
+    """The ways on from states that blocks leave: the bytes, as bits, and the numbers of blocks."""
     members = _members(graph)
-    rows = np.packbits(members[:, :256], axis=1, bitorder="little")
-    masks = [int.from_bytes(row.tobytes(), "little") for row in rows]
-    blocks = [[inside[k] for k in np.flatnonzero(row).tolist()] for row in members[:, 256:]]
+    has_blocks: Mask = np.any(members[:, 256:], axis=1)
+    matters = np.zeros(graph.num_states, dtype=np.bool_)
+    matters[graph.source[has_blocks[graph.label]]] = True
     chosen = matters[graph.source]
+    masks = _masks(members[:, :256])
+    blocks = {k: np.flatnonzero(members[k, 256:]) for k in np.flatnonzero(has_blocks).tolist()}
     labels: dict[int, list[int]] = {}
     for state, label in zip(graph.source[chosen].tolist(), graph.label[chosen].tolist()):
         labels.setdefault(state, []).append(label)
-    result: dict[int, list[tuple[int, Block | None]]] = {}
     for state, own in labels.items():
-        plain = 0
+        plain, letters = 0, set[int]()
         for label in own:
             plain |= masks[label]
-        known = {id(block): block for label in own for block in blocks[label]}
-        result[state] = [(plain, None), *((block.first, block) for block in known.values())]
-    return result
+            letters.update(blocks[label].tolist() if label in blocks else ())
+        yield state, plain, sorted(letters)

@@ -40,7 +40,7 @@ _MODEST_STEPS = 500
 # Parts of at most this size are not worth an automaton of their own.
 _SMALL = 4
 _KEPT_AUTOMATA = 256
-_KEPT_EDGES = 4_000_000
+_KEPT_EDGES = 1_000_000
 
 
 def compile_expression(

@@ -48,12 +48,15 @@ from pcgcd.automata.kernels.edges import intern
 
 _MANY_COPIES = 4
 _WORTH_COPYING = 24
+_SINGLE_BYTES = {1 << byte: byte for byte in range(256)}
 
 Task: TypeAlias = "Callable[[], None]"
 
 
 def children(expression: Expression) -> Sequence[Expression]:
     """The expressions that this one is made of."""
+    if isinstance(expression, Literal | ByteSet | Block):
+        return ()
     if isinstance(expression, Concatenation | Intersection):
         return expression.parts
     if isinstance(expression, Union):
@@ -79,8 +82,12 @@ def post_order(expression: Expression) -> list[Expression]:
             result.append(node)
         elif id(node) not in seen:
             seen.add(id(node))
-            stack.append((node, True))
-            stack += [(child, False) for child in children(node) if id(child) not in seen]
+            inner = children(node)
+            if inner:
+                stack.append((node, True))
+                stack += [(child, False) for child in inner if id(child) not in seen]
+            else:
+                result.append(node)
     return result
 
 
@@ -150,7 +157,7 @@ class _Construction:
         self.empty_source: list[int] = []
         self.empty_target: list[int] = []
         # Labels 0..255 are single bytes, the others are numbered as they come.
-        self.masks: dict[int, int] = {1 << byte: byte for byte in range(256)}
+        self.masks = _SINGLE_BYTES.copy()
         self.fragments: dict[tuple[int, bool], _Fragment] = {}
         self.stack: list[Task] = []
 
@@ -403,8 +410,10 @@ def construct(
     construction = _Construction(built, state_limit, with_letters)
     construction.run(expression)
     label = _array(construction.label)
-    used, label = np.unique(label, return_inverse=True)
     masks = list(construction.masks)
+    is_used = np.zeros(len(masks), dtype=np.bool_)
+    is_used[label] = True
+    used, label = np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[label]
     num_letters = 256 + len(construction.letters)
     width = 8 * -(-num_letters // 64)
     bits = b"".join(masks[number].to_bytes(width, "little") for number in used.tolist())
@@ -414,7 +423,7 @@ def construct(
     ends = np.arange(construction.count)
     graph = without_empty_moves(
         (_array(construction.empty_source), _array(construction.empty_target)),
-        (_array(construction.source), _array(construction.target), label.reshape(-1)),
+        (_array(construction.source), _array(construction.target), label),
         (pack(members[:, first]), len(first), byte_class),
         ends == 0,
         ends == 1,

@@ -45,8 +45,9 @@ def all_but(automaton: FiniteAutomaton, words: Iterable[bytes]) -> Expression:
         return Embedded(automaton)
     trie, masks = _trie(distinct), automaton.labels.masks
     out: dict[int, list[tuple[int, int]]] = {}
-    for source, target, label in zip(automaton.source, automaton.target, automaton.label):
-        out.setdefault(int(source), []).append((int(target), masks[label]))
+    arrays = (automaton.source, automaton.target, automaton.label)
+    for source, target, label in zip(*(array.tolist() for array in arrays)):
+        out.setdefault(source, []).append((target, masks[label]))
     nodes = trie.num_states
     state = [int(np.flatnonzero(automaton.initial_mask)[0])] + [-1] * (nodes - 1)
     taken = [0] * nodes

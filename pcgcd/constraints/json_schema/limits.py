@@ -82,23 +82,23 @@ def largest(
         if value is not None:
             most = None if name == "state_limit" else 100_000
             check_whole_number(name, value, int(name == "state_limit"), most)
-    first, *others = _styles(reader.document, style, limits)
+    styles = _styles(reader.document, style, limits)
+    narrowest = styles[-1]
 
     def attempt(candidate: Style) -> tuple[Expression, Builder]:
         builder = Builder(reader, candidate)
         return build(builder), builder
 
-    try:
-        built, builder = attempt(first)
-    except AutomatonTooLargeError:
-        if not others:
-            raise
-        # What is too large even within the narrowest limits is refused at once.
-        built, builder = attempt(others.pop())
-        for candidate in others:
-            with suppress(AutomatonTooLargeError):
-                built, builder = attempt(candidate)
-                break
+    # What is too large even within the narrowest limits is refused before all others are tried.
+    for candidate in dict.fromkeys((*styles[:2], narrowest, *styles[2:])):
+        try:
+            built, builder = attempt(candidate)
+        except AutomatonTooLargeError:
+            if candidate is narrowest:
+                raise
+            continue
+        if candidate is not narrowest:
+            break
     # Each level of free values at most doubles the automaton.
     levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
     if levels and deepen and limits.free_depth is None and builder.has_free_values:

@@ -212,6 +212,11 @@ class Reader:
 
     def _meet(self, first: Iterable[Any], second: Iterable[Any], formula: Formula) -> Options:
         first, second = list(first), list(second)
+        # Most schemas have few keywords for a type: what says nothing is left out at once.
+        if not second or _says_nothing(first):
+            return second
+        if not first or _says_nothing(second):
+            return first
         if len(first) * len(second) > 50 * _MAX_OPTIONS:
             raise _too_many(formula)
         result = [spec for spec in meet_all(first, second) if self._feasible(spec)]
@@ -392,6 +397,10 @@ class Reader:
                 extra = ArraySpec((TRUE,) * seen.items, either((formula, *seen.contained)))
             result += filter(self._feasible, meet_all([everything], [extra]))
         return result
+
+
+def _says_nothing(options: Options) -> bool:
+    return len(options) == 1 and any(options[0] is top for top in TOP.values())
 
 
 def _too_many(formula: Formula) -> UnsupportedConstraintError:

@@ -73,6 +73,11 @@ def any_string(notations: tuple[Notation, ...] = (JSON,)) -> Expression:
 
 def string_literal(text: str, notations: tuple[Notation, ...] = (JSON,)) -> Expression:
     """A given string."""
+    if len(notations) == 1:
+        [notation] = notations
+        only = only_spelling(text, notation)
+        if only is not None:
+            return literal(notation.quote + only + notation.quote)
     return union(*(_quoted(spell_text(text, n), n) for n in notations))
 
 
