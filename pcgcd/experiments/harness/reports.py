@@ -50,7 +50,8 @@ def write_report(report: Report, results: Mapping[str, Any], out: Path) -> Repor
     """Write ``table.md`` and the figures to a folder; returns the report."""
     for name, figure in report.figures.items():
         save(figure, out / f"{name}.png")
-    write_text(out / "table.md", markdown(report, results))
+    title = f"# Experiment: {results['experiment']}\n\n"
+    write_text(out / "table.md", title + markdown(report, results))
     return report
 
 
