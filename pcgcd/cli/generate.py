@@ -18,7 +18,7 @@ _METHODS = ("pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection")
 # The options that have the names of parameters of pcgcd.decoding.generate.
 _PASSED_ON = (
     *("budget", "particles", "method", "w", "potential", "resampling", "ess_threshold"),
-    *("temperature", "top_k", "top_p", "truncate", "stop", "seed", "cache"),
+    *("temperature", "top_k", "top_p", "truncate", "stop", "seed", "cache", "spelling"),
 )
 
 
@@ -39,6 +39,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--hmm",
         action="append",
         help="an HMM's folder or hub id; the default model has one; repeat it for a mixture",
+    )
+    add(
+        "--spelling",
+        action=argparse.BooleanOptionalAction,
+        help="look ahead to how the model spells (by default unless --method is gcd or pgcd)",
     )
     add("--w", type=float, help="weight of the model (0.7 for pgcd, 0.3 for twisted)")
     add(

@@ -22,6 +22,7 @@ from pcgcd.decoding.resampling import (
 )
 from pcgcd.decoding.results import Generation, Sample
 from pcgcd.decoding.smc import SMC, Step
+from pcgcd.decoding.spelling import Spelled, SpelledPotential, Spelling
 from pcgcd.decoding.streams import Stream
 from pcgcd.decoding.targets import Target
 from pcgcd.decoding.transforms import Sharpening
@@ -49,6 +50,9 @@ __all__ = [
     "Request",
     "Sample",
     "Sharpening",
+    "Spelled",
+    "SpelledPotential",
+    "Spelling",
     "Step",
     "Stream",
     "Target",

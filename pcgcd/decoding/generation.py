@@ -44,6 +44,7 @@ class Options(TypedDict, total=False):
     w: float | None
     gcd_share: float | None
     adapt: int
+    spelling: bool | None
     potential: str | Potential | None
     smc: bool
     resampling: str | Resampler
@@ -87,6 +88,7 @@ def generate(
     w: float | None = None,
     gcd_share: float | None = None,
     adapt: int = 0,
+    spelling: bool | None = None,
     potential: str | Potential | None = None,
     smc: bool = True,
     resampling: str | Resampler = "systematic",
@@ -134,12 +136,15 @@ def generate(
             other circuit. An HMM that has learnt to copy from prompts is conditioned on this one.
         w: How far the language model is trusted rather than the guide, from 0 to 1, which is GCD;
             by default 0.7 for P-GCD and 0.3 for "twisted".
-        gcd_share: The share of the texts that "pgcd" and "twisted" draw from GCD, so that a guide
-            which is wrong cannot hide a text; by default 0.25 at first, and then what the weights
-            say at each resampling. At 0 the guide is trusted alone.
+        gcd_share: The share of the texts that methods which look ahead draw from GCD, so that a
+            guide which is wrong cannot hide a text; by default 0.25 at first, and then what the
+            weights say at each resampling. At 0 the look-ahead is trusted alone.
         adapt: First draw so many continuations of the prompt from the language model alone, and
             adapt the HMMs of the guide to them. The texts do not depend on these, so the result
             stays unbiased; they cost as much as so many particles.
+        spelling: Avoid tokens after which the model could not spell what must follow as it always
+            does; see :mod:`pcgcd.decoding.spelling`. No target changes. By default with "twisted",
+            and where no method is named, if the model has a tokenizer.
         potential: "pgcd" (look ahead with the guide), "prefix" (the text still fits in the budget),
             "local" (some text of any length is left), "terminal" (nothing before the end), or a
             potential of your own. By default the one that goes with the method.
@@ -184,6 +189,7 @@ def generate(
         w=w,
         gcd_share=gcd_share,
         adapt=adapt,
+        spelling=spelling,
         potential=potential,
         smc=SMC(
             particles,

@@ -19,6 +19,7 @@ from pcgcd.decoding.rejection import reject
 from pcgcd.decoding.requests import Plan, Request, choose, stop_rule
 from pcgcd.decoding.results import Generation
 from pcgcd.decoding.smc import SMC, Step
+from pcgcd.decoding.spelling import Spelled, Spelling
 from pcgcd.decoding.streams import Stream
 from pcgcd.decoding.targets import Target
 from pcgcd.decoding.transforms import Sharpening
@@ -49,6 +50,7 @@ class Generator:
         cache: See :func:`generate`.
         gcd_share: See :func:`generate`.
         adapt: See :func:`generate`.
+        spelling: See :func:`generate`.
     """
 
     lm: LanguageModel
@@ -62,11 +64,18 @@ class Generator:
     cache: Path | str | None = None
     gcd_share: float | None = None
     adapt: int = 0
+    spelling: bool | None = None
 
     def __post_init__(self) -> None:
         """Check the settings, as far as they do not depend on a request."""
         check_language_model(self.lm)
-        choose(self.method, self.potential, self.w, self.gcd_share)
+        spelling = Spelling.of(self.lm)
+        choose(self.method, self.potential, self.w, self.gcd_share, spelled=self.spelling)
+        if self.spelling and spelling is None:
+            raise InvalidParameterError(
+                "this language model does not say how it spells (see LanguageModel.spell), so "
+                "spelling=True cannot be fulfilled"
+            )
         check_whole_number("adapt, the number of continuations,", self.adapt, 0)
         if self.max_attempts < 1:
             raise InvalidParameterError(
@@ -193,6 +202,9 @@ class _Run:
             generator.w,
             generator.gcd_share,
             guided=guided or not targets,
+            # Greedy decoding draws nothing that could be wasted.
+            spelling=None if generator.smc.sharpening.is_greedy else Spelling.of(lm),
+            spelled=generator.spelling,
         )
         tasks, budgets, prompts = [], [], []
         engines: dict[tuple[Target, tuple[int, ...]], PrefixEngine] = {}
@@ -316,7 +328,8 @@ class _Run:
     ) -> DeadEndError | None:
         """Why no text has any weight, where the proposal never leaves the constraint."""
         if not all(
-            isinstance(p, GCD | PGCD | Twisted) for p, _ in components_of(self.plan.proposal)
+            isinstance(p, GCD | PGCD | Twisted | Spelled)
+            for p, _ in components_of(self.plan.proposal)
         ):
             return None
         if target.check is not None and any(map(target.allowed.accepts, token_ids)):

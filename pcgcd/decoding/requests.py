@@ -14,6 +14,7 @@ from pcgcd.decoding.contracts import needs_guide
 from pcgcd.decoding.portfolio import Portfolio
 from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
+from pcgcd.decoding.spelling import Spelled, SpelledPotential, Spelling
 from pcgcd.decoding.targets import Target, Wanted
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm import LanguageModel, Prompt
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
 
 _BUDGET = 128
-# The share of GCD beside a guide: see docs/decoding.md for what it costs and what it saves.
+# The share of GCD beside what looks ahead: docs/decoding.md says what it costs and saves.
 _GCD_SHARE = 0.25
 
 
@@ -117,19 +118,25 @@ def choose(
     gcd_share: float | None = None,
     *,
     guided: bool = True,
+    spelling: Spelling | None = None,
+    spelled: bool | None = None,
 ) -> Plan:
     """Return the proposal and the potential of a method.
 
-    The methods that a guide steers share the particles with GCD, so that a guide which is wrong
-    cannot hide a text. A proposal that is given as an object is used as it is.
+    The methods that look ahead share the particles with GCD, so that a guide which is wrong cannot
+    hide a text. A proposal that is given as an object is used as it is.
 
     Args:
         method: A name, a proposal, or None: "twisted" where there is a guide, else "gcd".
         potential: A name or a potential; without one, that which goes with the method.
         w: How far the language model is trusted; without it, as is usual for the method.
-        gcd_share: The share of GCD beside "pgcd" and "twisted"; from 0 to less than 1.
+        gcd_share: The share of GCD beside what looks ahead; from 0 to less than 1.
         guided: Whether there is a guide.
+        spelling: How the language model spells, if that is known.
+        spelled: Whether to look ahead to that; by default with "twisted", and without a method.
     """
+    if spelled is None:
+        spelled = method in (None, "twisted") and spelling is not None
     if method is None:
         method = "twisted" if guided else "gcd"
     proposals: dict[str, Callable[[], Proposal]] = {
@@ -149,6 +156,11 @@ def choose(
         raise InvalidParameterError(
             f"method must be one of {', '.join(METHODS)}, or a proposal, but is {method!r}"
         )
+    if spelled and method not in ("gcd", "pgcd", "twisted"):
+        raise InvalidParameterError(
+            f'spelling=True goes with the methods "gcd", "pgcd" and "twisted", but the method is '
+            f"{method!r}; a proposal of your own can be wrapped in pcgcd.decoding.Spelled"
+        )
     proposal = proposals[method]() if isinstance(method, str) else method
     potentials: dict[str, Callable[[], Potential]] = {
         "terminal": Terminal,
@@ -167,7 +179,11 @@ def choose(
             f"is {potential!r}"
         )
     rated = potentials[potential]() if isinstance(potential, str) else potential
-    if isinstance(method, str) and needs_guide(proposal, "proposal", "weigh") and share:
+    ahead = isinstance(method, str) and needs_guide(proposal, "proposal", "weigh")
+    if spelled and spelling is not None:
+        ahead, proposal = True, Spelled(proposal, spelling)
+        rated = SpelledPotential(rated, spelling)
+    if ahead and share:
         proposal = Portfolio((GCD(), proposal), (share, 1 - share))
     plan = Plan(method if isinstance(method, str) else repr(method), proposal, rated)
     if plan.needs_guide and not guided:

@@ -153,6 +153,16 @@ class LiveSet:
         first = np.searchsorted(which, np.arange(int(group.max(initial=-1)) + 2))
         return group, first, place, log_weight
 
+    def followers(self, limit: int) -> tuple[int, ...] | None:
+        """Return the tokens that lead on, rising; None if they are more than the limit."""
+        graph = self.owner.graph
+        used = np.flatnonzero(graph.label_class[graph.label[self._edges]].any(0))
+        if graph.class_size[used].sum() > limit:
+            return None
+        first = graph.class_first
+        found = [graph.token_order[first[c] : first[c + 1]] for c in used.tolist()]
+        return tuple(sorted(np.concatenate(found).tolist())) if found else ()
+
     def move(self, token_class: int) -> Move:
         """Return the live set after a token of the class."""
         found = self._moves.get(token_class)

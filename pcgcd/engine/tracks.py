@@ -59,10 +59,20 @@ class Track(ABC):
     Attributes:
         graph: The automaton.
         remaining: How many tokens may still come.
+        token: The last one; -1 before the first.
     """
 
     graph: Graph | TokenMasks
     remaining: int
+    token: int
+
+    @abstractmethod
+    def advance(self, token: int) -> Track:
+        """Return the prefix with one more token; without states if it is not allowed."""
+
+    @abstractmethod
+    def followers(self, limit: int) -> tuple[int, ...] | None:
+        """Return the tokens after which something can be accepted; None if they are more."""
 
     @property
     @abstractmethod
@@ -101,12 +111,14 @@ class GraphTrack(Track):
         live: The states after the prefix from which something can be accepted.
         log_counts: For each of them, the logarithm of the number (or the weight) of the paths.
         remaining: How many tokens may still come.
+        token: The last one; -1 before the first.
     """
 
     graph: Graph
     live: LiveSet
     log_counts: Logs
     remaining: int
+    token: int = -1
 
     @classmethod
     def start(cls, graph: Graph, budget: int) -> GraphTrack:
@@ -123,7 +135,6 @@ class GraphTrack(Track):
         return self.remaining >= 0 and self.graph.is_alive(self.live.states, self.remaining)
 
     def advance(self, token: int) -> GraphTrack:
-        """After one more token; without live states if it is not allowed."""
         graph = self.graph
         move = self.live.move(int(graph.token_class[token]))
         log_counts = self.log_counts[:0]
@@ -132,7 +143,10 @@ class GraphTrack(Track):
         elif len(move.to):
             log_counts = np.full(len(move.target.states), -np.inf)
             np.logaddexp.at(log_counts, move.to, self.log_counts[move.place] + move.log_weight)
-        return GraphTrack(graph, move.target, log_counts, self.remaining - 1)
+        return GraphTrack(graph, move.target, log_counts, self.remaining - 1, token)
+
+    def followers(self, limit: int) -> tuple[int, ...] | None:
+        return self.live.followers(limit)
 
     @property
     def accepts(self) -> bool:
@@ -165,11 +179,13 @@ class LazyTrack(Track):
         graph: The masks of the automaton.
         states: The states after the prefix from which something can be accepted.
         remaining: How many tokens may still come.
+        token: The last one; -1 before the first.
     """
 
     graph: TokenMasks
     states: tuple[int, ...]
     remaining: int
+    token: int = -1
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -180,9 +196,11 @@ class LazyTrack(Track):
         return self.graph.can_end(self.states, self.remaining)
 
     def advance(self, token: int) -> LazyTrack:
-        """Return the prefix with one more token; without states if it is not allowed."""
         after = self.graph.advance(self.states, token)
-        return LazyTrack(self.graph, after, self.remaining - 1)
+        return LazyTrack(self.graph, after, self.remaining - 1, token)
+
+    def followers(self, limit: int) -> tuple[int, ...] | None:
+        return self.graph.followers(self.states, limit)
 
     @property
     def accepts(self) -> bool:

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "GCD": {"method": "gcd"},
     "P-GCD alone": {"method": "pgcd", "w": 0.7, "gcd_share": 0.0},
-    "twisted alone": {"method": "twisted", "w": 0.3, "gcd_share": 0.0},
-    "P-GCD and GCD": {"method": "pgcd", "w": 0.7, "gcd_share": 0.25},
-    "twisted and GCD": {"method": "twisted", "w": 0.3, "gcd_share": 0.25},  # the default
+    "twisted and GCD": {"method": "twisted", "w": 0.3, "gcd_share": 0.25, "spelling": False},
+    "GCD, spelled": {"method": "gcd", "spelling": True},  # the default without an HMM
+    "twisted, spelled": {"method": "twisted"},  # the default with one
 }
 BUDGETS = {"function calls": 48, "words": 24, "examples": 24}
 EXAMPLES = (("dog", "catch", "frisbee"), ("car", "snow", "drive"))  # the first is the README's

@@ -63,6 +63,13 @@ class LanguageModel(ABC):
             )
         return self._checked_prefix(items)
 
+    def spell(self, text: str) -> tuple[int, ...] | None:
+        """The tokens that a piece of text has in what the model was trained on, without others.
+
+        None if that is not known: a model that has a tokenizer knows.
+        """
+        return None
+
     def start(self, prompts: Sequence[Sequence[int]]) -> LMSession:
         """A session with one row per prompt."""
         return PrefixSession(self.log_probs, self._checked_prompts(prompts), self._width)

@@ -27,6 +27,9 @@ class TokenizerLM(LanguageModel):
         """The tokens that end a text."""
         return self.vocabulary.eos_ids
 
+    def spell(self, text: str) -> tuple[int, ...] | None:
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
     def _encode_text(self, text: str) -> tuple[int, ...]:
         return self._checked_prefix(text_ids(self.tokenizer, text))
 

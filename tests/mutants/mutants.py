@@ -236,15 +236,15 @@ MUTANTS = (
     Mutant(
         "one token too many remains",
         "engine/tracks.py",
-        "return GraphTrack(graph, move.target, log_counts, self.remaining - 1)",
-        "return GraphTrack(graph, move.target, log_counts, self.remaining)",
+        "return GraphTrack(graph, move.target, log_counts, self.remaining - 1, token)",
+        "return GraphTrack(graph, move.target, log_counts, self.remaining, token)",
         _ENGINE,
     ),
     Mutant(
         "lazily, one token too many remains",
         "engine/tracks.py",
-        "return LazyTrack(self.graph, after, self.remaining - 1)",
-        "return LazyTrack(self.graph, after, self.remaining)",
+        "return LazyTrack(self.graph, after, self.remaining - 1, token)",
+        "return LazyTrack(self.graph, after, self.remaining, token)",
         _LAZY,
     ),
     Mutant(

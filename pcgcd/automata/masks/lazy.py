@@ -21,7 +21,7 @@ from pcgcd.automata.kernels.walks import EMPTY, Output, new_output
 from pcgcd.automata.lifting import ByteTable
 from pcgcd.automata.lifting.unfolding import UnfoldingTable
 from pcgcd.automata.limits import NEVER, STATE_LIMIT
-from pcgcd.automata.masks.bits import Words
+from pcgcd.automata.masks.bits import Words, count, unpack
 from pcgcd.automata.masks.state_sets import (
     CACHE_BYTES,
     Array,
@@ -200,6 +200,23 @@ class TokenMasks(PrefixMasks):
         if not self._spells_all:
             current = {state for state in current if self.distance[state] < NEVER}
         return tuple(sorted(current))
+
+    def followers(self, states: tuple[int, ...], limit: int) -> tuple[int, ...] | None:
+        """Return the tokens allowed after some states, rising; None if they are more."""
+        if sum(map(self._num_next_bytes, states)) > limit:
+            return None  # without looking at the vocabulary
+        words = self.mask(states)
+        if int(count(words[None])[0]) > limit:
+            return None
+        return tuple(np.flatnonzero(unpack(words, self.vocab_size)).tolist())
+
+    def _num_next_bytes(self, state: int) -> int:
+        if state == self._end:
+            return 0
+        with self._lock:
+            self._table.complete(state)
+        moves = self._table.moves
+        return int((moves.delta[state, moves.byte_class] != EMPTY).sum())
 
     def _threshold(self, members: tuple[int, ...], budget: int) -> int:
         enough = max((self._row(state).enough for state in members), default=0)

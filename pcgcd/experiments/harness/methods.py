@@ -84,6 +84,7 @@ class Method:
 
 # As in the paper: the guide alone.
 _P_GCD = {"method": "pgcd", "gcd_share": 0.0}
+_TWISTED = {"method": "twisted", "w": 0.5, "spelling": False}
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
@@ -94,8 +95,9 @@ METHODS: Mapping[str, Method] = {
         Method("GCD+SMC", {"method": "gcd"}),
         Method("P-GCD+SMC", {**_P_GCD, "potential": "prefix"}, weighted=True),
         Method("P-GCD+SMC+potential", {**_P_GCD, "potential": "pgcd"}, weighted=True),
-        Method("twisted+SMC", {"method": "twisted", "w": 0.5, "gcd_share": 0.0}),
-        Method("twisted+GCD+SMC", {"method": "twisted", "w": 0.5, "gcd_share": 0.5}),
+        Method("twisted+SMC", {**_TWISTED, "gcd_share": 0.0}),
+        Method("twisted+GCD+SMC", {**_TWISTED, "gcd_share": 0.5}),
+        Method("spelled+SMC", {"method": "gcd", "spelling": True}),
         Method("rejection", {"method": "rejection"}, resampled=False),
     )
 }

@@ -130,6 +130,9 @@ class LlamaCpp(LanguageModel):
 
     # -- prompts ------------------------------------------------------------------------------
 
+    def spell(self, text: str) -> tuple[int, ...] | None:
+        return tuple(self._model.tokenize(text, add_special=False))
+
     def _encode_text(self, text: str) -> tuple[int, ...]:
         ids = self._model.tokenize(text, add_special=True)
         first = self._model.first_id()
