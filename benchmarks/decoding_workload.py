@@ -32,7 +32,7 @@ SCHEMA: dict[str, Any] = {
 }
 # The same language, for those who have no schemas.
 PATTERN = (
-    r'\{"name":"[A-Za-z0-9 ,.\'\-]*","age":(0|[1-9][0-9]?|1[0-9][0-9])(\.0)?,'
+    r'\{"name":"[A-Za-z0-9 ,.\'\-]*","age":(-?0|[1-9][0-9]?|1[0-9][0-9])(\.0)?,'
     r'"member":(true|false)\}'
 )
 

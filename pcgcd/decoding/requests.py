@@ -27,7 +27,7 @@ METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
 
 _BUDGET = 128
 # The share of GCD beside what looks ahead: docs/decoding.md says what it costs and saves.
-_GCD_SHARE = 0.25
+_GCD_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)

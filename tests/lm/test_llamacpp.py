@@ -247,7 +247,9 @@ def test_the_vocabulary_is_that_of_transformers(lm: LlamaCpp, file: Path) -> Non
     assert lm.vocabulary == reference().vocabulary
     for text in ("hello, wörld", "hell", "</s>he", "日本\n\t"):
         assert lm.encode(text) == reference().encode(text)
+        assert lm.spell(text) == reference().spell(text)
     assert lm.encode("") == (0,)
+    assert lm.spell("") == ()
     assert 1 in LlamaCpp(file).eos_ids
 
 

@@ -211,6 +211,15 @@ def test_the_vocabulary_comes_from_the_tokenizer_and_the_model() -> None:
     assert ids == tuple(lm.tokenizer("hello, wörld")["input_ids"])
 
 
+def test_a_piece_of_text_is_spelled_without_special_tokens() -> None:
+    lm = spoken()
+    for text in ("hello, wörld", "hell", "\n", ""):
+        ids = lm.spell(text)
+        assert ids is not None
+        assert lm.vocabulary.decode(ids) == text.encode()
+        assert not {lm.tokenizer.bos_token_id, lm.tokenizer.eos_token_id} & set(ids)
+
+
 def test_padded_logits_are_a_part_of_the_distribution_and_no_text() -> None:
     lm = spoken()
     session = lm.start([lm.encode("hello")])

@@ -34,6 +34,7 @@ _ENGINE = ("tests/engine/test_algorithm_1.py", "tests/engine/test_guides.py")
 _ALGEBRA = ("tests/automata/test_algebra.py",)
 _AUTOMATON = ("tests/automata/test_automaton.py",)
 _MASKS = ("tests/automata/test_masks.py",)
+_SPELLING = ("tests/decoding/test_spelling.py",)
 _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
@@ -388,5 +389,33 @@ MUTANTS = (
         "return (result + weights[..., common:] @ value).reshape(rows, 1, heads, -1)",
         "return (weights[..., common:] @ value).reshape(rows, 1, heads, -1)",
         _SHARED_PREFIX,
+    ),
+    Mutant(
+        "one unusual follower is a trap",
+        "decoding/spelling.py",
+        "found = bool(followers) and not any(",
+        "found = bool(followers) and not all(",
+        _SPELLING,
+    ),
+    Mutant(
+        "trapped tokens are preferred",
+        "decoding/spelling.py",
+        "trapped.to(weights.dtype).mul(-self.cost)",
+        "trapped.to(weights.dtype).mul(self.cost)",
+        _SPELLING,
+    ),
+    Mutant(
+        "a token is judged by the states before it",
+        "decoding/spelling.py",
+        "known[key] = self._is_trapped(after, after.members, token)",
+        "known[key] = self._is_trapped(track, track.members, token)",
+        _SPELLING,
+    ),
+    Mutant(
+        "the end of a text is no follower",
+        "engine/live_sets.py",
+        "found = [graph.token_order[first[c] : first[c + 1]] for c in used.tolist()]",
+        "found = [graph.token_order[first[c] : first[c + 1]] for c in used.tolist()[:-1]]",
+        _SPELLING,
     ),
 )
