@@ -63,7 +63,10 @@ def check(seed: int) -> bool:
     for i in range(0 if constraint is None else 6):
         text = random_text(constraint, 10 * seed + i)
         words.append(finite(text))
-        assert validator.is_valid(json.loads(text)), (seed, schema, text)
+        try:
+            assert validator.is_valid(json.loads(text)), (seed, schema, text)
+        except OverflowError:  # the oracle divides a number that is too large for a float
+            assert "Infinity" in json.dumps(json.loads(text)), (seed, schema, text)
     known = [*constants_of(schema)]
     near = [maker.mutated(maker.rng.choice([*words, *known])) for _ in range(4) if words or known]
     for value in (*known[:8], *near, *words, *(maker.value(2) for _ in range(2))):
