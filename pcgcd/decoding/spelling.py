@@ -99,7 +99,19 @@ class Spelling:
 
     def is_trapped(self, track: Track) -> bool:
         """Return whether every token that may follow a prefix would be an unusual one."""
-        return track.token >= 0 and self._is_trapped(track, track.members, track.token)
+        if track.token < 0:
+            return False
+        known = self._traps.setdefault(track.graph, {})
+        found = known.get((track.members, track.token))
+        if found is None:
+            if len(known) >= _KEPT:
+                known.clear()
+            followers = track.followers(_FEW) or ()
+            found = bool(followers) and not any(
+                self.is_usual(track.token, follower) for follower in followers
+            )
+            known[track.members, track.token] = found
+        return found
 
     def traps(self, track: Track, tokens: Sequence[int]) -> list[bool]:
         """Return for each of some next tokens whether the prefix would be trapped with it."""
@@ -108,23 +120,10 @@ class Spelling:
         for token in tokens:
             # Keyed by the states before it, apart from those after it by the sign.
             key = (track.members, -1 - token)
-            if key not in known:
-                after = track.advance(token)
-                known[key] = self._is_trapped(after, after.members, token)
-            found.append(known[key])
-        return found
-
-    def _is_trapped(self, track: Track, members: tuple[int, ...], token: int) -> bool:
-        known = self._traps.setdefault(track.graph, {})
-        found = known.get((members, token))
-        if found is None:
-            if len(known) >= _KEPT:
-                known.clear()
-            followers = track.followers(_FEW)
-            found = bool(followers) and not any(
-                self.is_usual(token, follower) for follower in followers or ()
-            )
-            known[members, token] = found
+            trapped = known.get(key)
+            if trapped is None:
+                trapped = known[key] = self.is_trapped(track.advance(token))
+            found.append(trapped)
         return found
 
 

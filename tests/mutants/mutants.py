@@ -407,8 +407,8 @@ MUTANTS = (
     Mutant(
         "a token is judged by the states before it",
         "decoding/spelling.py",
-        "known[key] = self._is_trapped(after, after.members, token)",
-        "known[key] = self._is_trapped(track, track.members, token)",
+        "trapped = known[key] = self.is_trapped(track.advance(token))",
+        "trapped = known[key] = self.is_trapped(track)",
         _SPELLING,
     ),
     Mutant(
