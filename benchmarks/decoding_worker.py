@@ -108,7 +108,7 @@ def run(
     resampling: str | None = "systematic",
 ) -> list[dict[str, Any]]:
     """One generation, step by step."""
-    plan = choose(method, w=0.5)
+    plan = choose(method, w=0.5, gcd_share=0.0)  # as in the paper: the guide alone
     target = Target(task.automaton, hmm)
     start = target.engine(task.prompt, guided=plan.needs_guide).start([task.budget])
     steps = SMC(particles, resampling, ESS_THRESHOLD).steps(

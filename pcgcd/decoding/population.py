@@ -110,9 +110,13 @@ class Population:
         """Return the particles of a task."""
         return self._members[task]
 
+    @cached_property
+    def _sizes(self) -> list[float]:
+        return [effective_sample_size(self.log_weights[members]) for members in self._members]
+
     def effective_sample_size(self, task: int) -> float:
         """How many equally weighted particles these are worth."""
-        return effective_sample_size(self.log_weights[self.members(task)])
+        return self._sizes[task]
 
     def total_log_evidence(self, task: int) -> float:
         """Return the estimate of log sum_x p_lm(x) f(x); its exponential is unbiased at the end."""
@@ -165,9 +169,9 @@ def extend(
     dead = (log_q == -math.inf) | (log_p == -math.inf) | (log_twist == -math.inf)
     gain = torch.where(dead, -math.inf, gain)
 
-    going = [row for row in range(len(active)) if not ended[row] and not dead[row]]
+    going = [row for row, died in enumerate(dead.tolist()) if not ended[row] and not died]
     # Where there was no candidate, nothing was drawn: the text stays as it was.
-    drawn = [row for row in range(len(active)) if log_q[row] > -math.inf]
+    drawn = [row for row, value in enumerate(log_q.tolist()) if value > -math.inf]
     places = [active[row] for row in drawn]
     index = torch.tensor(active)
     return replace(

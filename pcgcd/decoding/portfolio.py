@@ -144,11 +144,17 @@ def draw(
     """
     parts = components_of(proposal)
     found = [check_candidates(part.weigh(step), step, part) for part, _ in parts]
-    able = torch.stack([_has_weight(one, len(parts)) for one in found], 1)
+    if len(parts) == 1:
+        drawn = rng.categorical(found[0].log_weights)
+        log_q = drawn.log_q.cpu().double()
+        if bool((log_q == -math.inf).any()):
+            check_support(step, found[0], parts[0][0])
+        return Drawn(found[0].token(drawn.column), log_q, log_q.unsqueeze(1))
     # A part without any token leaves its share to the others.
-    prior = log_stretch.masked_fill(~able, -torch.inf) if len(parts) > 1 else log_stretch
+    able = torch.stack([(one.log_weights > -torch.inf).any(1).cpu() for one in found], 1)
+    prior = log_stretch.masked_fill(~able, -torch.inf)
     prior = (prior - prior.logsumexp(1, keepdim=True)).nan_to_num(nan=-torch.inf)
-    chosen = _choose(prior, groups, rng) if len(parts) > 1 else torch.zeros(len(groups)).long()
+    chosen = _choose(prior, groups, rng)
 
     token = torch.zeros(len(groups), dtype=torch.long, device=step.log_probs.device)
     own = torch.full((len(groups),), -torch.inf, dtype=torch.float64)
@@ -161,18 +167,10 @@ def draw(
     if bool((own == -math.inf).any()):
         for (part, _), one in zip(parts, found, strict=True):
             check_support(step, one, part)
-    if len(parts) == 1:
-        return Drawn(token, own, own.unsqueeze(1))
     log_parts = torch.stack([one.log_prob_of(token).cpu() for one in found], 1)
     log_parts[torch.arange(len(groups)), chosen] = own
     log_q = torch.where(own == -math.inf, own, (prior + log_parts).logsumexp(1))
     return Drawn(token, log_q, log_parts)
-
-
-def _has_weight(found: Candidates, num_parts: int) -> Tensor:
-    if num_parts == 1:
-        return torch.ones(found.num_rows, dtype=torch.bool)
-    return (found.log_weights > -torch.inf).any(1).cpu()
 
 
 def _choose(log_shares: Tensor, groups: Sequence[int], rng: Randomness) -> Tensor:

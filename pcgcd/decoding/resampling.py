@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
@@ -78,10 +79,12 @@ def effective_sample_size(log_weights: Tensor) -> float:
     >>> effective_sample_size(torch.zeros(4))
     4.0
     """
-    if not len(log_weights) or bool((log_weights == -torch.inf).all()):
+    values = log_weights.tolist()  # so few that each operation on a tensor takes as long as all
+    largest = max(values, default=-math.inf)
+    if largest == -math.inf:
         return 0.0
-    weights = (log_weights.double() - log_weights.max()).exp()
-    return float(weights.sum() ** 2 / (weights**2).sum())
+    weights = [math.exp(value - largest) for value in values]
+    return math.fsum(weights) ** 2 / math.fsum(weight * weight for weight in weights)
 
 
 def _invert(weights: Tensor, points: Tensor) -> Tensor:
