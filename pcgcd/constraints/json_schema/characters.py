@@ -56,7 +56,7 @@ def spell_set(ranges: Ranges, notation: Notation = JSON) -> Expression:
     for code, letter in notation.short.items():
         if any(a <= code <= b for a, b in ranges):
             options.append(literal("\\" + letter))
-    narrow = ((0, 0x1F), (0x80, 0xD7FF), (0xE000, 0xFFFF))
+    narrow = ((0, 0x1F), (0x7F, 0xD7FF), (0xE000, 0xFFFF))
     options += [_escaped(a, b) for a, b in intersect_ranges(ranges, narrow)]
     astral = intersect_ranges(ranges, ((0x10000, MAX_CODE_POINT),))
     if notation.is_json:
