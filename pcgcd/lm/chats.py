@@ -28,6 +28,8 @@ class TokenizerLM(LanguageModel):
         return self.vocabulary.eos_ids
 
     def spell(self, text: str) -> tuple[int, ...] | None:
+        if self.tokenizer is None:  # a vocabulary is enough to generate
+            return None
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _encode_text(self, text: str) -> tuple[int, ...]:

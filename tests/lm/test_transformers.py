@@ -218,6 +218,7 @@ def test_a_piece_of_text_is_spelled_without_special_tokens() -> None:
         assert ids is not None
         assert lm.vocabulary.decode(ids) == text.encode()
         assert not {lm.tokenizer.bos_token_id, lm.tokenizer.eos_token_id} & set(ids)
+    assert TransformersLM(lm.model, None, vocabulary=lm.vocabulary).spell("hell") is None
 
 
 def test_padded_logits_are_a_part_of_the_distribution_and_no_text() -> None:
