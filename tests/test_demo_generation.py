@@ -39,7 +39,7 @@ def outcomes() -> tuple[Outcome, ...]:
 def test_gcd_and_pgcd_are_always_valid(outcomes: tuple[Outcome, ...]) -> None:
     for outcome in outcomes:
         assert list(outcome.results) == list(METHODS)
-        for name in ("GCD", "P-GCD + SMC"):
+        for name in ("GCD", "P-GCD + SMC", "default"):
             result = outcome.results[name]
             assert all(result.satisfied)
             assert result.log_evidence > -math.inf

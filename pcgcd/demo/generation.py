@@ -56,6 +56,7 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "LCD": {"method": "lcd", "smc": False},
     "GCD": {"method": "gcd", "smc": False},
     "P-GCD + SMC": {"method": "pgcd"},
+    "default": {},  # "twisted" with the HMM, and the spelling
 }
 
 
