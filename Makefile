@@ -73,7 +73,7 @@ mutants: $(DEV_OK) ## put known mistakes into copies of the code; the tests must
 # cannot install it.
 FLOORS ?=
 FLOOR_VENV ?= .venv-floors
-FLOOR_TESTS ?= tests/basics tests/automata tests/circuits tests/constraints tests/engine tests/decoding tests/hmm tests/lm tests/integrations/test_transformers.py
+FLOOR_TESTS ?= tests/basics tests/automata tests/circuits tests/constraints tests/engine tests/decoding tests/hmm tests/lm tests/viz tests/test_cli.py tests/integrations/test_transformers.py
 test-floors: ## run the tests of the core with the oldest versions that setup.cfg allows, in .venv-floors
 	@echo "==> making $(FLOOR_VENV)"
 	@test -x $(FLOOR_VENV)/bin/python || $(PYTHON) -m venv $(FLOOR_VENV)

@@ -165,7 +165,7 @@ def text_size(text: str, points: float) -> tuple[float, float]:
 
 def axes_inches(axes: Axes) -> tuple[float, float]:
     """Width and height of axes in inches."""
-    figure = axes.get_figure(root=True)
+    figure = axes.get_figure()  # a part of a figure has its resolution
     dpi = 100.0 if figure is None else float(figure.dpi)
     return axes.bbox.width / dpi, axes.bbox.height / dpi
 
