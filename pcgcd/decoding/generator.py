@@ -69,9 +69,8 @@ class Generator:
     def __post_init__(self) -> None:
         """Check the settings, as far as they do not depend on a request."""
         check_language_model(self.lm)
-        spelling = Spelling.of(self.lm)
         choose(self.method, self.potential, self.w, self.gcd_share, spelled=self.spelling)
-        if self.spelling and spelling is None:
+        if self.spelling and Spelling.of(self.lm) is None:
             raise InvalidParameterError(
                 "this language model does not say how it spells (see LanguageModel.spell), so "
                 "spelling=True cannot be fulfilled"
@@ -327,9 +326,10 @@ class _Run:
         self, target: Target, token_ids: Sequence[tuple[int, ...]]
     ) -> DeadEndError | None:
         """Why no text has any weight, where the proposal never leaves the constraint."""
+        parts = (part for part, _ in components_of(self.plan.proposal))
         if not all(
-            isinstance(p, GCD | PGCD | Twisted | Spelled)
-            for p, _ in components_of(self.plan.proposal)
+            isinstance(p.proposal if isinstance(p, Spelled) else p, GCD | PGCD | Twisted)
+            for p in parts
         ):
             return None
         if target.check is not None and any(map(target.allowed.accepts, token_ids)):

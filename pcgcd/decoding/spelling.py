@@ -65,9 +65,11 @@ class Spelling:
         """Return how a language model spells; None if it does not say."""
         # What is no subclass of LanguageModel need not have all of its methods.
         spell = getattr(lm, "spell", None)
-        if spell is None or spell("\n") is None:
+        if spell is None:
             return None
-        return kept_with(lm, "_spelling", lambda: cls(lm.vocabulary, spell))
+        return kept_with(
+            lm, "_spelling", lambda: None if spell("\n") is None else cls(lm.vocabulary, spell)
+        )
 
     def is_usual(self, first: int, second: int) -> bool:
         """Return whether a tokenizer writes the text of two tokens as these tokens.

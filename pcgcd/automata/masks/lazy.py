@@ -21,7 +21,7 @@ from pcgcd.automata.kernels.walks import EMPTY, Output, new_output
 from pcgcd.automata.lifting import ByteTable
 from pcgcd.automata.lifting.unfolding import UnfoldingTable
 from pcgcd.automata.limits import NEVER, STATE_LIMIT
-from pcgcd.automata.masks.bits import Words, count, unpack
+from pcgcd.automata.masks.bits import Words, listed
 from pcgcd.automata.masks.state_sets import (
     CACHE_BYTES,
     Array,
@@ -205,10 +205,8 @@ class TokenMasks(PrefixMasks):
         """Return the tokens allowed after some states, rising; None if they are more."""
         if sum(map(self._num_next_bytes, states)) > limit:
             return None  # without looking at the vocabulary
-        words = self.mask(states)
-        if int(count(words[None])[0]) > limit:
-            return None
-        return tuple(np.flatnonzero(unpack(words, self.vocab_size)).tolist())
+        tokens, _ = listed(self.mask(states)[None], self.vocab_size)
+        return None if tokens.shape[1] > limit else tuple(tokens[0].tolist())
 
     def _num_next_bytes(self, state: int) -> int:
         if state == self._end:
