@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The options that have the names of settings of Fitting.
 _OF_FITTING = (
     *("epochs", "step_size", "pseudocount", "dropout", "patience", "held_out", "smooth"),
-    "checkpoint_seconds",
+    *("smooth_samples", "checkpoint_seconds"),
 )
 
 
@@ -90,6 +90,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--smooth",
         action="store_true",
         help="smooth emissions with the model's predictions: good where samples are few",
+    )
+    add(
+        "--smooth-samples",
+        type=int,
+        default=8192,
+        help="samples that smoothing reads, at most (%(default)s)",
     )
     add(
         "--no-copy",

@@ -13,7 +13,8 @@ from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm.files.checkpoints import read_info
 from pcgcd.hmm.walks import posteriors
 from pcgcd.learning import Fitting, Sampling, Start, distill, initialise
-from pcgcd.learning.distillation.smoothing import Predictions, predictions, smooth
+from pcgcd.learning.distillation import pipeline
+from pcgcd.learning.distillation.smoothing import Predictions, predictions, smooth, spread
 from pcgcd.learning.em.fit import log_likelihood_per_token
 
 TOKENS = torch.tensor([[0, 1, 3, 3], [1, 1, 1, 1], [2, 4, 4, 4], [0, 2, 0, 3]])
@@ -80,6 +81,54 @@ def test_smoothing_never_hurts_held_out_samples_and_keeps_zeros(kind: str) -> No
     torch.testing.assert_close(same.emission, hmm.emission)
     with pytest.raises(InvalidParameterError, match="held-out"):
         smooth(hmm, predicted, TOKENS[:0])
+
+
+@pytest.mark.parametrize(("count", "limit"), [(5, 8), (100, 7), (1000, 64), (1000, 999), (40, 1)])
+def test_what_smoothing_reads_is_spread_evenly_and_in_runs(count: int, limit: int) -> None:
+    numbers = 3 * torch.arange(count)
+    found = spread(numbers, limit)
+    assert 0 < len(found) <= limit or torch.equal(found, numbers)
+    assert len(found) > limit - 16 or torch.equal(found, numbers)
+    assert torch.isin(found, numbers).all()
+    assert (found.diff() > 0).all()
+    if limit >= 64:
+        assert found[0] == numbers[0]
+        assert found[-1] == numbers[-1]
+        assert (found.diff() == 3).sum() >= len(found) * 15 // 16
+
+
+def test_a_distillation_that_reads_fewer_samples_counts_their_visits_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    from tests.learning.worlds import tiny_lm
+
+    seen: list[tuple[int, float]] = []
+
+    def told(*args: object, **kwargs: object) -> tuple[Predictions, ...]:
+        found = predictions(*args, **kwargs)  # type: ignore[arg-type]
+        seen.append((len(args[3]), float(found[0].visits.sum())))  # type: ignore[arg-type]
+        return found
+
+    def used(hmm: HMM, given: Predictions, held_out: torch.Tensor) -> object:
+        seen.append((0, float(given.visits.sum())))
+        return smooth(hmm, given, held_out)
+
+    monkeypatch.setattr(pipeline, "predictions", told)
+    monkeypatch.setattr(pipeline, "smooth", used)
+    distill(
+        tiny_lm(),
+        ["he"],
+        tmp_path,
+        sampling=Sampling(samples=60, length=6),
+        start=Start(num_hidden=5),
+        fitting=Fitting(epochs=1, held_out=0.3, smooth=True, smooth_samples=14),
+    )
+    (read, visits), (_, scaled), *_ = seen
+    assert read == 14
+    assert scaled == pytest.approx(visits * 42 / 14)
+    with pytest.raises(InvalidParameterError, match="smooth_samples"):
+        Fitting(smooth_samples=0)
 
 
 def test_a_smoothed_distillation_says_both_figures(tmp_path: Path) -> None:

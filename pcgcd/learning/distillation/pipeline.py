@@ -23,7 +23,7 @@ from pcgcd.learning.distillation.prompts import Source, sources_of
 from pcgcd.learning.distillation.sampling import Engine, sample
 from pcgcd.learning.distillation.settings import Fitting, Sampling, Start
 from pcgcd.learning.distillation.shards import SampleSet
-from pcgcd.learning.distillation.smoothing import predictions, smooth
+from pcgcd.learning.distillation.smoothing import predictions, smooth, spread
 from pcgcd.learning.distillation.starts import Layout, initialise, load_clustering
 from pcgcd.learning.em.fit import fit
 from pcgcd.learning.em.pyjuice_em import cuda_device
@@ -224,7 +224,7 @@ class _Distillation:
         settings["keep_last"] = settings.pop("smooth")
         settings["held_out"] = tokens[self.held_out] if len(self.held_out) else None
         settings["patience"] = settings["patience"] if len(self.held_out) else None
-        del settings["copy"]
+        del settings["copy"], settings["smooth_samples"]
         result = fit(
             first.to("cuda") if torch.cuda.is_available() else first,
             tokens[self.training],
@@ -256,16 +256,18 @@ class _Distillation:
             models = {result.best_epoch: result.hmm}
             if result.last is not None:
                 models[len(result.history)] = result.last
+            read = spread(self.training, self.fitting.smooth_samples)
             predicted = predictions(
                 [*models.values()],
                 self.lm,
-                self._prompts(self.training),
-                tokens[self.training],
+                self._prompts(read),
+                tokens[read],
                 eos_ids,
-                progress=_told(on_read, len(self.training)),
+                progress=_told(on_read, len(read)),
             )
+            scale = len(self.training) / len(read)
             tried = {
-                epoch: smooth(model, given, tokens[self.held_out])
+                epoch: smooth(model, given.scaled(scale), tokens[self.held_out])
                 for (epoch, model), given in zip(models.items(), predicted)
             }
             epoch, best = max(tried.items(), key=lambda item: item[1].held_out)

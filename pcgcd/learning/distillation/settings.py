@@ -59,8 +59,9 @@ class Fitting:
 
     Attributes:
         held_out: The share of prompts (or samples) that fitting never sees.
-        smooth: Smooth the emissions in the end with what the language model predicts; it reads all
+        smooth: Smooth the emissions in the end with what the language model predicts; it reads
             samples once more. See :func:`~pcgcd.learning.distillation.smoothing.smooth`.
+        smooth_samples: How many samples smoothing reads at most, evenly spread.
         copy: Learn from the held-out samples how answers repeat their prompts. See
             :func:`~pcgcd.learning.distillation.copying.learn_copying`.
         engine: Whose EM: "own" or "pyjuice".
@@ -74,12 +75,14 @@ class Fitting:
     patience: int | None = 3
     held_out: float = 0.1
     smooth: bool = False
+    smooth_samples: int = 8192
     copy: bool = True
     checkpoint_seconds: float = 300.0
     engine: EMEngine = "own"
 
     def __post_init__(self) -> None:
         check_fitting(self)
+        check_whole_number("smooth_samples", self.smooth_samples, 1)
         if not 0 < self.step_size <= 1:
             raise InvalidParameterError(f"step_size must be in (0, 1], but is {self.step_size:g}")
         if not 0 <= self.held_out < 1:
