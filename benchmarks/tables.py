@@ -55,7 +55,10 @@ def _guidance(results: Any) -> list[Table | str]:
 
     # What the first runs, of one seed, did not measure.
     missing = {"seeds": 1, "variance": float("nan"), "cpu_seconds": float("nan")}
-    return [report({**missing, **row} for row in results["summary"])]
+    rows = [{**missing, **row} for row in results["summary"]]
+    for row in rows:
+        row.setdefault("texts", row["prompts"] * row["seeds"] * row["particles"])
+    return [report(rows)]
 
 
 SECTIONS = {

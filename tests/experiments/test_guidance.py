@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pcgcd.decoding import Generator
 from pcgcd.errors import InvalidParameterError
 from pcgcd.experiments import guidance
 from pcgcd.experiments.guidance import Measurement, measure, summary
@@ -36,6 +35,7 @@ def test_with_the_model_itself_as_hmm_every_estimate_is_the_evidence() -> None:
     methods: dict[str, dict[str, Any]] = {
         "P-GCD": {"method": "pgcd", "w": 0.0, "gcd_share": 0.0},
         "twisted": {"method": "twisted", "w": 0.0, "gcd_share": 0.0},
+        "twice": {"method": "twisted", "w": 0.0, "gcd_share": 0.0, "times": 2},
     }
     lm = worlds.hmm_lm(7)
     found = measure(
@@ -50,7 +50,9 @@ def test_with_the_model_itself_as_hmm_every_estimate_is_the_evidence() -> None:
         fa = constraint_of(described).compile(worlds.VOCABULARY)
         evidence = sum(worlds.target(lm, fa, 5).values())
         assert measurement.log_evidence == pytest.approx(math.log(evidence), abs=1e-4)
-        assert measurement.satisfied == 3
+        assert measurement.particles == 3
+        assert measurement.satisfied == (6 if measurement.method == "twice" else 3)
+    assert [row["texts"] for row in summary(found)] == [6, 6, 12]
 
 
 def test_the_summary_compares_with_the_first_method() -> None:
@@ -213,5 +215,4 @@ def test_the_figure_has_a_panel_for_each_task() -> None:
 def test_every_method_is_one_that_the_generator_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = worlds.hmm_lm(7)
     monkeypatch.setattr(lm, "spell", lambda text: (0,) * len(text), raising=False)
-    for options in guidance.METHODS.values():
-        Generator(lm, hmm=worlds.hmm(7), **options)
+    measure(lm, worlds.hmm(7), SOURCES[:1], task="t", budget=5, particles=2)

@@ -97,7 +97,8 @@ METHODS: Mapping[str, Method] = {
         Method("P-GCD+SMC+potential", {**_P_GCD, "potential": "pgcd"}, weighted=True),
         Method("twisted+SMC", {**_TWISTED, "gcd_share": 0.0}),
         Method("twisted+GCD+SMC", {**_TWISTED, "gcd_share": 0.5}),
-        Method("spelled+SMC", {"method": "gcd", "spelling": True}),
+        Method("spelled+SMC", {"method": "gcd", "spelling": True}),  # the default without an HMM
+        Method("twisted+spelled+SMC", {"method": "twisted"}),  # the default with one
         Method("rejection", {"method": "rejection"}, resampled=False),
     )
 }
