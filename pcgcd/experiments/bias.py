@@ -28,6 +28,7 @@ from pcgcd.experiments.bias_worlds import (
     hmm_world,
     random_world,
 )
+from pcgcd.experiments.cars import cars
 from pcgcd.experiments.harness.generating import seed_of
 from pcgcd.experiments.harness.methods import METHODS as KNOWN
 from pcgcd.experiments.harness.methods import Method
@@ -46,9 +47,9 @@ NAME = "bias"
 SUMMARY = "distance of weighted particles to the known posterior"
 METHODS = (
     *("LCD", "LCD+SMC", "GCD", "GCD+SMC"),
-    *("P-GCD+SMC", "P-GCD+SMC+potential", "twisted+SMC", "rejection"),
+    *("P-GCD+SMC", "P-GCD+SMC+potential", "twisted+SMC", "twisted+GCD+SMC", "rejection"),
 )
-EXACT = "posterior"
+EXACT, CARS = "posterior", "CARS"
 POOLED = 4_096
 ERRORS = (0.2, 0.1, 0.05)
 
@@ -62,11 +63,13 @@ class Run(NamedTuple):
 
     Attributes:
         posterior: The weight of each sequence of tokens, summing to one; empty if all died.
-        log_evidence: The estimate of log p_lm(C).
+        log_evidence: The estimate of log p_lm(C); NaN if there is none.
+        calls: The predictions of the language model for each text, where they are counted.
     """
 
     posterior: Mapping[tuple[int, ...], float]
     log_evidence: float
+    calls: float | None = None
 
 
 def runs_of(k: int) -> int:
@@ -125,6 +128,7 @@ def _jobs(
     particles = settings["particles"]
     guides = ("distilled",) if setting == "language model" else ("own", "coarse")
     lines.append((EXACT, _exact_runs, particles))
+    lines.append((CARS, _cars_runs, particles))
     for name in settings["methods"]:
         method = KNOWN[name]
         for guide in guides if method.needs_guide else ("",):
@@ -170,7 +174,8 @@ def row_of(key: Key, world: World, runs: Sequence[Run], seconds: float) -> Row:
     for run in alive:
         for sequence, weight in run.posterior.items():
             pooled[sequence] = pooled.get(sequence, 0.0) + weight / len(alive)
-    errors = [run.log_evidence - world.log_evidence for run in runs]
+    estimates = [run.log_evidence for run in runs if not math.isnan(run.log_evidence)]
+    errors = [estimate - world.log_evidence for estimate in estimates]
     finite = [error for error in errors if math.isfinite(error)]
     ratios = [math.exp(error) if math.isfinite(error) else 0.0 for error in errors]
     measures = {"alive": len(alive) / len(runs)}
@@ -180,7 +185,11 @@ def row_of(key: Key, world: World, runs: Sequence[Run], seconds: float) -> Row:
     if len(finite) > 1:
         measures["var_log_z"] = pvariance(finite)
         measures["log_z_error"] = fmean(finite)
-    measures["var_z"] = fmean((ratio - 1) ** 2 for ratio in ratios)
+    if ratios:
+        measures["var_z"] = fmean((ratio - 1) ** 2 for ratio in ratios)
+    calls = [run.calls for run in runs if run.calls is not None]
+    if calls:
+        measures["calls"] = fmean(calls)
     best = max(pooled, key=lambda sequence: pooled[sequence], default=())
     return Row(
         key,
@@ -224,6 +233,16 @@ def _exact_runs(world: World, k: int, seed: int) -> list[Run]:
     sequences = list(world.posterior)
     drawn = rng.choice(len(sequences), size=(runs_of(k), k), p=list(world.posterior.values()))
     return [_counted([sequences[i] for i in row], world.log_evidence) for row in drawn]
+
+
+def _cars_runs(world: World, k: int, seed: int) -> list[Run]:
+    """Each run learns anew what to avoid."""
+    rng = np.random.default_rng(seed)
+    found = [cars(world, k, rng) for _ in range(runs_of(k))]
+    return [
+        _counted(drawn.texts, math.nan)._replace(calls=drawn.calls / max(1, len(drawn.texts)))
+        for drawn in found
+    ]
 
 
 def _counted(sequences: Sequence[tuple[int, ...]], log_evidence: float) -> Run:
@@ -275,7 +294,7 @@ def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
                 known, measure("tv"), "total variation", log_y=True
             ),
             "variance": figure_against_k(
-                [row for row in known if row.key.method != EXACT],
+                [row for row in known if row.key.method not in (EXACT, CARS)],
                 measure("var_z"),
                 "variance of Z / Z²",
                 log_y=True,
@@ -288,7 +307,7 @@ def _distances(rows: Sequence[Row], pooled: int) -> Table:
     table = table_of(
         f"Distance to the posterior, runs of {pooled:,} particles in all pooled",
         *("model", "method", "k", "languages", "total variation", "KL", "alive, %"),
-        *("variance of log Z", "variance of Z / Z²", "CPU s"),
+        *("variance of log Z", "variance of Z / Z²", "model calls a text", "CPU s"),
         left=2,
     )
     groups = grouped(rows)
@@ -307,6 +326,7 @@ def _distances(rows: Sequence[Row], pooled: int) -> Table:
                 _short(found, "alive", 100),
                 _short(found, "var_log_z"),
                 _short(found, "var_z"),
+                _short(found, "calls"),
                 _short(found, "seconds"),
             )
     return table

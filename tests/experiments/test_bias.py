@@ -24,6 +24,7 @@ from pcgcd.experiments.bias_worlds import (
     enumerated,
     random_world,
 )
+from pcgcd.experiments.cars import cars
 from pcgcd.experiments.harness.methods import METHODS
 from pcgcd.experiments.harness.rows import Key
 from pcgcd.hmm import HMM
@@ -146,6 +147,37 @@ def test_pooled_runs_are_near_and_locally_constrained_texts_are_not() -> None:
     dead = bias.row_of(Key("", "", "", 1, 0), world, [bias.Run({}, -math.inf)] * 3, 0.0)
     assert dead.score is None
     assert dead.measures == {"alive": 0, "var_z": 1}
+
+
+@pytest.mark.parametrize("language", RANDOM_LANGUAGES, ids=lambda language: language.name)
+def test_rejection_that_learns_draws_exact_samples_with_few_calls(language: Language) -> None:
+    """A chi-squared test of the first text and of the twentieth, which knows what to avoid."""
+    world = random_world(language)
+    rng = np.random.default_rng(5)
+    runs = [cars(world, 20, rng) for _ in range(400)]
+    assert all(len(run.texts) == 20 for run in runs)
+    expected = by_hand(world, language)
+    total = sum(expected.values())
+    for place in (0, 19):
+        counts = dict.fromkeys(expected, 0)
+        for run in runs:
+            counts[run.texts[place]] += 1
+        likely = [x for x, p in expected.items() if 400 * p / total >= 5]
+        cells = [(counts[x], 400 * expected[x] / total) for x in likely]
+        rest = 400 - sum(wanted for _, wanted in cells)
+        cells.append((400 - sum(found for found, _ in cells), rest))
+        statistic = sum((found - wanted) ** 2 / wanted for found, wanted in cells if wanted > 1e-9)
+        freedom = len(cells) - 1  # Wilson and Hilferty: the quantile of one in 10,000
+        spread = 2 / (9 * freedom)
+        assert statistic < freedom * (1 - spread + 3.72 * spread**0.5) ** 3
+    attempts = np.mean([run.attempts for run in runs])
+    assert 20 <= attempts < 20 / total  # plain rejection needs 20 / p(C)
+    assert all(1 <= run.calls <= len(world.rows) for run in runs)
+    assert len(cars(world, 20, rng, most=1).texts) <= 1
+    row = bias.row_of(Key("", "", bias.CARS, 4, 0), world, bias._cars_runs(world, 4, 0), 0.0)
+    assert row.score == pytest.approx(0.03, abs=0.03)
+    assert "var_z" not in row.measures
+    assert row.measures["calls"] > 0
 
 
 def test_a_method_that_never_found_a_text_is_shown_without_a_distance() -> None:
