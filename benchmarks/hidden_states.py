@@ -24,7 +24,7 @@ from rich.table import Table
 from pcgcd.hmm import HMM
 from pcgcd.learning import fit, initialise
 from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood
-from pcgcd.learning.distillation.smoothing import predictions, smooth
+from pcgcd.learning.distillation.smoothing import predictions, smooth, spread
 from pcgcd.learning.em.fit import log_likelihood_per_token
 from pcgcd.learning.report import compare
 
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         "rows": [],
     }
     models: list[HMM] = []
-    first, read = training[:CLUSTERED], training[:READ]
+    first, read = spread(training, CLUSTERED), spread(training, READ)
     for num_hidden in SIZES:
         clock = time.process_time()
         start = initialise(
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     found = predictions(models, lm, [prompts[i] for i in read.tolist()], tokens[read], eos_ids)
     results["reading_cpu_s"] = time.process_time() - clock
     for row, model, predicted in zip(results["rows"], models, found, strict=True):
-        best = smooth(model, predicted, tokens[held_out])
+        best = smooth(model, predicted.scaled(len(training) / len(read)), tokens[held_out])
         row["strength"], row["smoothed"] = best.strength, -best.held_out / math.log(2)
         given = cross_fitted_log_likelihood(
             best.hmm,

@@ -94,7 +94,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--smooth-samples",
         type=int,
-        default=8192,
+        default=4096,
         help="samples that smoothing reads, at most (%(default)s)",
     )
     add(

@@ -75,7 +75,7 @@ class Fitting:
     patience: int | None = 3
     held_out: float = 0.1
     smooth: bool = False
-    smooth_samples: int = 8192
+    smooth_samples: int = 4096
     copy: bool = True
     checkpoint_seconds: float = 300.0
     engine: EMEngine = "own"
