@@ -187,6 +187,21 @@ def test_constrained_and_free_prompts_mix_and_resume(tmp_path: Path) -> None:
         draw(tmp_path / "c", prompts=[Source((0,), {"regex": "a{20}"})])
 
 
+def test_a_constraint_that_needs_more_tokens_is_left_out_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One such prompt among many must not end a run of hours."""
+    prompts = [Source((0,), {"regex": "ab+"}), Source((1,), {"regex": "a{20}"}), Source((2,))]
+    found = draw(tmp_path, prompts=prompts, group=2, shard_size=12)
+    assert found.constrained.tolist() == [p == 0 for p in found.prompts.tolist()]
+    (line, *_) = caplog.messages
+    assert "prompt 1 is answered without its constraint" in line
+    assert "smallest budget that works is" in line
+    free = draw(tmp_path / "free", prompts=[(0,), (1,), (2,)], group=2, shard_size=12)
+    rows = found.prompts == 2
+    assert torch.equal(found.tokens[rows], free.tokens[rows])
+
+
 def test_an_engine_with_sessions_answers_all_prompts(tmp_path: Path) -> None:
     prompts = [Source((0,)), Source((1,), {"regex": "a(a|b)*b"})]
     options: dict[str, Any] = {"prompts": prompts, "group": 2}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.basics.numbers import check_whole_number, draw_at
-from pcgcd.decoding import SMC, Generator, Randomness, Request, systematic
+from pcgcd.decoding import SMC, Generator, Randomness, Request, Target, systematic
 from pcgcd.errors import DeadEndError, EmptyLanguageError, InvalidParameterError
 from pcgcd.learning.distillation.prompts import Source, constraint_of, fingerprint, sources_of
 from pcgcd.learning.distillation.settings import Sampling
@@ -105,7 +105,8 @@ def sample(
     Raises:
         CheckpointError: The folder holds samples of another kind.
         InvalidParameterError: The shards are not among those of so many samples.
-        EmptyLanguageError: A constraint has no answer of this length.
+        EmptyLanguageError: No prompt of a shard has a valid answer of this length. (If some have
+            one, the others are answered without their constraints, and a warning is logged.)
     """
     sources = sources_of(prompts)
     Sampling(samples, length, batch_size, shard_size, group)  # checks them
@@ -189,7 +190,8 @@ class _Drawing:
         shape, generator = (manifest.shard_size, manifest.length), torch.Generator()
         uniform = torch.rand(shape, generator=generator.manual_seed(seed), dtype=torch.float64)
         prompts = [manifest.prompt_of(row) for row in rows]
-        constrained = torch.tensor([self.sources[p].constraint is not None for p in prompts])
+        bound = self._bound(set(prompts))
+        constrained = torch.tensor([p in bound for p in prompts])
         ids = {p: self.lm.encode(self.sources[p].prompt) for p in set(prompts)}
         # Prompts of similar length share a batch, so that little is padded.
         free = sorted(
@@ -247,6 +249,29 @@ class _Drawing:
                     tokens[place, len(text) :] = text[-1]
                 log_probs[place] = result.log_probs[particle]
             self._report_new(tokens[list(rows)])
+
+    def _bound(self, prompts: Iterable[int]) -> set[int]:
+        """Return the prompts whose answers are constrained.
+
+        Where no valid answer is short enough, a prompt is answered freely, and that is reported;
+        if it is so with all of them, the length is wrong.
+        """
+        found, errors, count = set(), [], 0
+        for prompt in sorted(prompts):
+            count += 1
+            if self.sources[prompt].constraint is None:
+                continue
+            try:
+                Target(self._automaton(prompt)).engine().check(self.manifest.length)
+                found.add(prompt)
+            except EmptyLanguageError as error:
+                if error.shortest_length is None:
+                    raise
+                errors.append(error)
+                _LOGGER.warning("prompt %d is answered without its constraint: %s", prompt, error)
+        if errors and len(errors) == count:
+            raise errors[0]
+        return found
 
     def _automaton(self, prompt: int) -> FiniteAutomaton:
         described = self.sources[prompt].constraint
