@@ -24,7 +24,8 @@ from rich.table import Table
 from pcgcd.hmm import HMM
 from pcgcd.learning import fit, initialise
 from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood
-from pcgcd.learning.distillation.smoothing import predictions, smooth, spread
+from pcgcd.learning.distillation.embeddings import spread
+from pcgcd.learning.distillation.smoothing import predictions, smooth
 from pcgcd.learning.em.fit import log_likelihood_per_token
 from pcgcd.learning.report import compare
 

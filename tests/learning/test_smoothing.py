@@ -14,7 +14,8 @@ from pcgcd.hmm.files.checkpoints import read_info
 from pcgcd.hmm.walks import posteriors
 from pcgcd.learning import Fitting, Sampling, Start, distill, initialise
 from pcgcd.learning.distillation import pipeline
-from pcgcd.learning.distillation.smoothing import Predictions, predictions, smooth, spread
+from pcgcd.learning.distillation.embeddings import spread
+from pcgcd.learning.distillation.smoothing import Predictions, predictions, smooth
 from pcgcd.learning.em.fit import log_likelihood_per_token
 
 TOKENS = torch.tensor([[0, 1, 3, 3], [1, 1, 1, 1], [2, 4, 4, 4], [0, 2, 0, 3]])

@@ -14,11 +14,26 @@ if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
 
+_RUN = 16
+
+
 class TokenStates(NamedTuple):
     """The states of the last layer around each token, (number of tokens, d) float32 each."""
 
     before: Tensor  # from which the token was predicted
     after: Tensor  # when it had been read
+
+
+def spread(numbers: Tensor, limit: int) -> Tensor:
+    """Return at most ``limit`` of the numbers, evenly spread.
+
+    They come in runs, since neighbouring samples often share a prompt, which is then read once.
+    """
+    if len(numbers) <= limit:
+        return numbers
+    run = min(_RUN, limit)
+    starts = torch.linspace(0, len(numbers) - run, limit // run, dtype=torch.float64).long()
+    return numbers[(starts.unsqueeze(1) + torch.arange(run)).flatten()]
 
 
 def token_states(

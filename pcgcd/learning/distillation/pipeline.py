@@ -18,12 +18,12 @@ from pcgcd.hmm import HiddenMarkovModel
 from pcgcd.hmm.files.checkpoints import load_hmm, read_info, save_hmm
 from pcgcd.hmm.files.storage import StorageError, as_stored, dtype_name, storage_error
 from pcgcd.learning.distillation.copying import cross_fitted_log_likelihood, learn_copying
-from pcgcd.learning.distillation.embeddings import model_of
+from pcgcd.learning.distillation.embeddings import model_of, spread
 from pcgcd.learning.distillation.prompts import Source, sources_of
 from pcgcd.learning.distillation.sampling import Engine, sample
 from pcgcd.learning.distillation.settings import Fitting, Sampling, Start
 from pcgcd.learning.distillation.shards import SampleSet
-from pcgcd.learning.distillation.smoothing import predictions, smooth, spread
+from pcgcd.learning.distillation.smoothing import predictions, smooth
 from pcgcd.learning.distillation.starts import Layout, initialise, load_clustering
 from pcgcd.learning.em.fit import fit
 from pcgcd.learning.em.pyjuice_em import cuda_device

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pcgcd.lm import LanguageModel
 
 _ROWS = 64
-_RUN = 16
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 1e5)
 
 
@@ -35,18 +34,6 @@ class Predictions:
     def scaled(self, factor: float) -> Predictions:
         """Return the same predictions for so many times as many samples."""
         return Predictions(self.emission, self.visits * factor)
-
-
-def spread(numbers: Tensor, limit: int) -> Tensor:
-    """Return at most ``limit`` of the numbers, evenly spread.
-
-    They come in runs, since neighbouring samples often share a prompt, which is then read once.
-    """
-    if len(numbers) <= limit:
-        return numbers
-    run = min(_RUN, limit)
-    starts = torch.linspace(0, len(numbers) - run, limit // run, dtype=torch.float64).long()
-    return numbers[(starts.unsqueeze(1) + torch.arange(run)).flatten()]
 
 
 def predictions(

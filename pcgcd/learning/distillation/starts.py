@@ -15,7 +15,7 @@ from pcgcd.basics.packages import package
 from pcgcd.errors import InvalidParameterError
 from pcgcd.hmm import HMM, HiddenMarkovModel, MonarchHMM
 from pcgcd.hmm.hmm import monarch_blocks
-from pcgcd.learning.distillation.embeddings import token_states
+from pcgcd.learning.distillation.embeddings import spread, token_states
 from pcgcd.learning.distillation.settings import Method, Transition
 from pcgcd.learning.distillation.shards import SampleSet
 from pcgcd.learning.sequences import inside, num_tokens
@@ -57,7 +57,7 @@ def initialise(
             parameters are smoothed relative frequencies of clusters and tokens.
         lm: The language model, for "lvd"; one of transformers.
         prompts: The tokens of each sample's prompt, for "lvd".
-        max_samples: How many samples are clustered at most, evenly spaced.
+        max_samples: How many samples are clustered at most, evenly spread.
         smoothing: How many observations the smoothing of "lvd" is worth in each hidden state.
         seed: Decides what is random.
         transition: "dense", or "monarch" with blocks as square as possible.
@@ -86,8 +86,7 @@ def initialise(
         raise InvalidParameterError(
             '"lvd" needs the language model (lm=) and one prompt for each sample (prompts=)'
         )
-    count = min(max_samples, len(tokens))
-    rows = torch.linspace(0, len(tokens) - 1, count, dtype=torch.float64).round().long().unique()
+    rows = spread(torch.arange(len(tokens)), max_samples)
     tokens, lengths = tokens[rows], lengths[rows]
     read = [prompts[row] for row in rows.tolist()]
     states = token_states(lm, read, tokens, lengths, progress=progress)
