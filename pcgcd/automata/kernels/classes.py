@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pcgcd.automata.kernels.jit import compiled_if_large
 
 
-@compiled_if_large(most=100_000)
-def split_cells(first: Any, bounds: Any, num_cells: Any) -> Any:
+class _Cells(NamedTuple):
+    """Lists of cells, and the classes so far.
+
+    For ``first`` and ``bounds`` see :func:`split_cells`. ``group`` is the class of each cell;
+    ``size`` that of each class, ``inside`` how much of it is in the list that is looked at, and
+    ``fresh`` the class that this part becomes; ``touched`` are the classes with such a part.
+    """
+
+    first: Any
+    bounds: Any
+    group: Any
+    size: Any
+    inside: Any
+    fresh: Any
+    touched: Any
+
+
+def split_cells(first: Any, bounds: Any, num_cells: int) -> tuple[Any, Any]:
     """Return the coarsest classes of cells that no list tells apart, and the classes in each list.
 
     Partition refinement (Paige & Tarjan 1987, "Three partition refinement algorithms"; Habib, Paul
@@ -25,12 +41,33 @@ def split_cells(first: Any, bounds: Any, num_cells: Any) -> Any:
     Returns:
         The class of each cell, (cells,), and which classes are in each list, (lists, classes).
     """
-    group = np.zeros(num_cells, dtype=np.int64)
-    size = np.zeros(num_cells + 1, dtype=np.int64)
-    inside = np.zeros(num_cells + 1, dtype=np.int64)
-    fresh = np.zeros(num_cells + 1, dtype=np.int64)
-    touched = np.empty(num_cells + 1, dtype=np.int64)
-    size[0] = num_cells
+    cells = _Cells(first, bounds, *np.zeros((5, num_cells + 1), dtype=np.int64))
+    cells.size[0] = num_cells
+    count = _refine(cells)
+    # A list holds all of a class or nothing of it: one cell of each will do.
+    group = cells.group[:num_cells]
+    sample = np.full(count, num_cells)
+    np.minimum.at(sample, group, np.arange(num_cells))
+    order = np.argsort(sample)
+    low, high = np.searchsorted(sample[order], bounds).reshape(-1, 2).T
+    rows = np.repeat(np.arange(len(first) - 1), np.diff(first) // 2)
+    change = np.zeros((len(first) - 1, count + 1), dtype=np.int8)
+    np.add.at(change, (rows, low), 1)
+    np.subtract.at(change, (rows, high), 1)
+    members = np.empty((len(first) - 1, count), dtype=np.bool_)
+    members[:, order] = np.cumsum(change[:, :-1], axis=1, dtype=np.int8)
+    return group, members
+
+
+def _num_cells(cells: Any) -> int:
+    return int(cells.bounds[1::2].sum() - cells.bounds[::2].sum())
+
+
+@compiled_if_large(_num_cells, most=500_000, in_place=True)
+def _refine(cells: Any) -> Any:
+    """Split the classes by each list in turn; how many there are then."""
+    first, bounds, group, size = cells.first, cells.bounds, cells.group, cells.size
+    inside, fresh, touched = cells.inside, cells.fresh, cells.touched
     count = 1
     # Invariant: cells are in one class iff the lists before this one do not tell them apart; size
     # is right, and inside and fresh are zero.
@@ -57,9 +94,4 @@ def split_cells(first: Any, bounds: Any, num_cells: Any) -> Any:
                 size[old] -= inside[old]
                 fresh[old] = 0
             inside[old] = 0
-    members = np.zeros((len(first) - 1, count), dtype=np.bool_)
-    for item in range(len(first) - 1):
-        for pair in range(first[item], first[item + 1], 2):
-            for cell in range(bounds[pair], bounds[pair + 1]):
-                members[item, group[cell]] = True
-    return group, members
+    return count

@@ -10,7 +10,7 @@ from pcgcd.automata.kernels.growing import head, head_rows, mixed, wider
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
 
 
-@compiled_if_large()
+@compiled_if_large(most=100_000)
 def group(key: Indices, count: int) -> tuple[Indices, Indices]:
     """Sort items by key, stably; the order, (N,), and where each key begins in it, (count + 1,).
 

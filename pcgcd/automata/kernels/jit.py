@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
 from types import FunctionType
@@ -21,6 +21,8 @@ from numba import njit, typeof
 from numba.core.registry import CPUDispatcher
 from numba.extending import typeof_impl
 
+from pcgcd.automata.kernels.bundles import Bundle
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Bits: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -30,7 +32,7 @@ Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 PLAIN_SECONDS = 3.0
 _SMALL = 10_000
 # Options of numba for what makes and returns no arrays.
-IN_PLACE = {"_nrt": False}
+_IN_PLACE = {"_nrt": False}
 _LOG = logging.getLogger(__name__)
 
 
@@ -67,7 +69,7 @@ def in_place(function: Function, **options: Any) -> Function:
         function: The part.
         options: More options of numba.
     """
-    return _part(function, **IN_PLACE, **options)
+    return _part(function, **_IN_PLACE, **options)
 
 
 def _part(function: Function, **options: Any) -> Function:
@@ -85,7 +87,7 @@ def inlined(function: Function) -> Function:
 
 
 def compiled_if_large(
-    size: Callable[..., int] | None = None, *, most: int = _SMALL, **options: Any
+    size: Callable[..., int] | None = None, *, most: int = _SMALL, in_place: bool = False
 ) -> Callable[[Function], Function]:
     """Compile, but leave small work to Python while there is nothing in the cache.
 
@@ -93,11 +95,14 @@ def compiled_if_large(
         size: The size of the work, given the arguments; without it, the length of the longest
             array among them.
         most: What counts as small.
-        options: More options of numba, such as ``IN_PLACE``.
+        in_place: Whether the loop makes and returns no arrays. Then named tuples of arrays are
+            given by reference (see :mod:`pcgcd.automata.kernels.bundles`).
     """
 
     def decorate(function: Function) -> Function:
-        return cast(Function, Kernel(compiled(function, **options), size or _longest, most))
+        dispatcher = compiled(function, **_IN_PLACE) if in_place else compiled(function)
+        kind = InPlaceKernel if in_place else Kernel
+        return cast(Function, kind(dispatcher, size or _longest, most))
 
     return decorate
 
@@ -139,7 +144,7 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         """Run it, in the one way or the other."""
         if not self._is_ready:
-            kinds = tuple(map(self.dispatcher.typeof_pyval, arguments))
+            kinds = tuple(map(self.dispatcher.typeof_pyval, self._given(arguments)))
             self._is_ready = _is_stored(self.dispatcher, kinds)
             if not self._is_ready:
                 if _Clock.spent < PLAIN_SECONDS and self._size(*arguments) <= self._most:
@@ -147,7 +152,29 @@ class Kernel:
                     return _Clock.run(plain(self.dispatcher), arguments)
                 _announce("they are compiled now, which takes up to a minute of CPU time")
                 self._is_ready = True
-        return self.dispatcher(*arguments)
+        return self.dispatcher(*self._given(arguments))
+
+    def _given(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
+        """Return what the compiled form is given."""
+        return arguments
+
+
+class InPlaceKernel(Kernel):
+    """A loop that makes no arrays, and is given tuples of them by reference."""
+
+    def __init__(self, dispatcher: Any, size: Callable[..., int], most: int) -> None:
+        super().__init__(dispatcher, size, most)
+        self._last: dict[int, Bundle] = {}  # by the place of the argument; most calls repeat it
+
+    def _given(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
+        given: list[Any] = list(arguments)
+        for place, value in enumerate(arguments):
+            if isinstance(value, tuple):
+                bundle = self._last.get(place)
+                if bundle is None or not bundle.is_of(value):
+                    bundle = self._last[place] = Bundle(value)
+                given[place] = bundle
+        return given
 
 
 @typeof_impl.register(Part)

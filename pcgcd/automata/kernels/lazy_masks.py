@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.bits import set_intervals
-from pcgcd.automata.kernels.jit import IN_PLACE, compiled_if_large, in_place, one
+from pcgcd.automata.kernels.jit import compiled_if_large, in_place, one
 from pcgcd.automata.kernels.templates import TEMPLATE_BYTES, Scratch, fitting, root_key, walk_exits
 from pcgcd.automata.kernels.walks import begin_walk, walk_whole
 from pcgcd.automata.limits import NEVER
@@ -54,7 +54,7 @@ def _finish(words: Any, enough: Any, distance: Any, token: Any, out: Any) -> Any
     return enough
 
 
-@compiled_if_large(one, **IN_PLACE)
+@compiled_if_large(one, in_place=True)
 def write_narrow(
     words: Any,
     source: Any,
@@ -87,7 +87,7 @@ def write_narrow(
     return _finish(words, np.int64(1), distance, token, out)
 
 
-@compiled_if_large(one, **IN_PLACE)
+@compiled_if_large(one, in_place=True)
 def write_wide(
     words: Any,
     source: Any,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.jit import IN_PLACE, compiled_if_large, in_place
+from pcgcd.automata.kernels.jit import compiled_if_large, in_place
 from pcgcd.automata.kernels.lists import has_room, intern_list, new_lists, reserved
 from pcgcd.automata.kernels.templates import (
     TEMPLATE_BYTES,
@@ -145,7 +145,7 @@ def _num_walks(follow: Any, nodes: Any, moves: Any, *rest: Any) -> int:
     return len(moves.delta) if follow else int(rest[-1].counter[1])
 
 
-@compiled_if_large(_num_walks, most=400, **IN_PLACE)
+@compiled_if_large(_num_walks, most=400, in_place=True)
 def _walk_states(
     follow: Any,
     nodes: Any,

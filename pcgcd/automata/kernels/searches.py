@@ -8,7 +8,7 @@ from pcgcd.automata.kernels.jit import Indices, Mask, compiled_if_large
 from pcgcd.automata.limits import NEVER
 
 
-@compiled_if_large()
+@compiled_if_large(most=100_000)
 def search(offsets: Indices, target: Indices, start: Mask) -> tuple[Indices, Indices]:
     """Breadth-first search (Moore 1959, "The shortest path through a maze") in O(S + E).
 
