@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pcgcd.automata.weights import language_only
 from pcgcd.errors import InvalidParameterError
@@ -55,6 +55,9 @@ __all__ = [
 _ALL_BYTES = (1 << 256) - 1
 # Longer concatenations stay whole inside others: x + x doubles the size, not the parts.
 _MAX_FLAT = 256
+# What is copied so often has an automaton of its own, unless it is at most so large.
+_MANY_COPIES = 4
+_SMALL = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,16 +69,41 @@ class Expression:
     Attributes:
         size: A bound on the states of an automaton for it; without a bound on intersections,
             complements and orders, whose automata are built by themselves.
+        children: The expressions that it is made of.
+        apart: The expressions inside whose automata are built by themselves, since they are copied
+            often or are no sums of their parts; each after those inside of it.
+        has_blocks: Whether there are blocks inside, but for those of intersections and complements.
     """
 
+    is_combined: ClassVar[bool] = False
     size: int = field(default=1, init=False, repr=False)
+    children: tuple[Expression, ...] = field(default=(), init=False, repr=False)
+    apart: tuple[Expression, ...] = field(default=(), init=False, repr=False)
+    has_blocks: bool = field(default=False, init=False, repr=False)
     _key: tuple[Any, ...] = field(default=(), init=False, repr=False)
     _hash: int = field(default=0, init=False, repr=False)
 
-    def _settle(self, size: int, *key: Any) -> None:
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "_key", (type(self).__name__, *key))
-        object.__setattr__(self, "_hash", hash(self._key))
+    def _settle(
+        self,
+        size: int,
+        *key: Any,
+        children: tuple[Expression, ...] = (),
+        copied: tuple[Expression, ...] = (),
+    ) -> None:
+        whole = (type(self).__name__, *key)
+        found = vars(self)  # frozen from here on
+        found.update(size=size, children=children, _key=whole, _hash=hash(whole))
+        apart: dict[int, Expression] = {}
+        for child in children:
+            if child.apart:
+                apart.update((id(part), part) for part in child.apart)
+            if child.is_combined:
+                apart[id(child)] = child
+            elif child.has_blocks:
+                found["has_blocks"] = not self.is_combined
+        apart.update((id(c), c) for c in copied if c.size > _SMALL and not c.has_blocks)
+        if apart:
+            found["apart"] = tuple(apart.values())
 
     def __hash__(self) -> int:
         return self._hash
@@ -139,7 +167,7 @@ class Concatenation(Expression):
     parts: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        self._settle(sum(part.size for part in self.parts), *self.parts)
+        self._settle(sum([part.size for part in self.parts]), *self.parts, children=self.parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +177,8 @@ class Union(Expression):
     options: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        self._settle(1 + sum(option.size for option in self.options), *self.options)
+        size = 1 + sum([option.size for option in self.options])
+        self._settle(size, *self.options, children=self.options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,29 +189,38 @@ class Repeat(Expression):
     least: int
     most: int | None
 
+    @property
+    def copies(self) -> int:
+        """How often the body is placed."""
+        return max(1, self.least if self.most is None else self.most)
+
     def __post_init__(self) -> None:
-        copies = max(1, self.least if self.most is None else self.most)
-        self._settle(1 + self.body.size * copies, self.body, self.least, self.most)
+        copies, children = self.copies, (self.body,)
+        key = (self.body, self.least, self.most)
+        copied = children if copies >= _MANY_COPIES else ()
+        self._settle(1 + self.body.size * copies, *key, children=children, copied=copied)
 
 
 @dataclass(frozen=True, eq=False)
 class Intersection(Expression):
     """All of the parts at once."""
 
+    is_combined: ClassVar[bool] = True
     parts: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        self._settle(sum(part.size for part in self.parts), *self.parts)
+        self._settle(sum([part.size for part in self.parts]), *self.parts, children=self.parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Complement(Expression):
     """Every byte string that the body is not."""
 
+    is_combined: ClassVar[bool] = True
     body: Expression
 
     def __post_init__(self) -> None:
-        self._settle(self.body.size, self.body)
+        self._settle(self.body.size, self.body, children=(self.body,))
 
 
 @dataclass(frozen=True)
@@ -209,7 +247,9 @@ class AnyOrder(Expression):
     def __post_init__(self) -> None:
         total = sum(member.body.size for member in self.members) + self.separator.size
         size = total << min(len(self.members), 60)
-        self._settle(size, *self.members, self.separator, self.least, self.most)
+        children = (*(member.body for member in self.members), self.separator)
+        key = (*self.members, self.separator, self.least, self.most)
+        self._settle(size, *key, children=children, copied=children)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,9 +265,13 @@ class InOrder(Expression):
 
     def __post_init__(self) -> None:
         count = len(self.members) + 1
-        size = sum(member.body.size for member in self.members) + self.tail.size
+        bodies = [member.body for member in self.members]
+        size = sum([body.size for body in bodies]) + self.tail.size
         size += count * (1 + self.separator.size)
-        self._settle(size, *self.members, self.separator, self.tail)
+        children = (*bodies, self.separator, self.tail)
+        copied = (self.separator,) if count > _MANY_COPIES else ()
+        key = (*self.members, self.separator, self.tail)
+        self._settle(size, *key, children=children, copied=copied)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,6 +296,7 @@ class Block(Expression):
 
     def __post_init__(self) -> None:
         self._settle(self.num_states, id(self.graph), *self.inside)
+        vars(self)["has_blocks"] = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,9 +20,7 @@ from pcgcd.automata.expressions import (
 )
 from pcgcd.automata.expressions.blocks import clashes, expand, expanded_size, make_block, opened
 from pcgcd.automata.expressions.thompson import (
-    children,
     construct,
-    copied,
     post_order,
     states_inside,
 )
@@ -37,8 +35,6 @@ Determinism: TypeAlias = "bool | OneOf['auto']"
 _MODEST_STATES = 2_000
 _MODEST_GROWTH = 4
 _MODEST_STEPS = 500
-# Parts of at most this size are not worth an automaton of their own.
-_SMALL = 4
 _KEPT_AUTOMATA = 256
 _KEPT_EDGES = 1_000_000
 
@@ -159,29 +155,35 @@ def _symbolic(
 def _built_parts(
     expression: Expression, state_limit: int, deterministic: Determinism
 ) -> dict[int, FiniteAutomaton]:
-    """Post-order: a part that is copied often, or is no sum of its parts, is built by itself."""
-    nodes = post_order(expression)
-    often = {id(child) for node in nodes for child in copied(node) if child.size > _SMALL}
+    """The automata of those parts that are built by themselves, by id."""
     built: dict[int, FiniteAutomaton] = {}
-    inside: dict[int, int] = {}
-    with_blocks: set[int] = set()
-    for node in nodes:
-        inside[id(node)] = states_inside(node, inside)
-        _check_size(node, inside[id(node)] + 2, state_limit)
-        combined = isinstance(node, Intersection | Complement)
-        if isinstance(node, Block) or any(id(child) in with_blocks for child in children(node)):
-            with_blocks.add(id(node))
-        if combined or (id(node) in often and id(node) not in with_blocks):
-            choices = deterministic is False and not combined
-            kind: Determinism = False if choices else "auto"
-            found = _CACHE.get(node, state_limit, kind)
-            if found is None:
-                found = _by_itself(node, built, state_limit, kind).automaton()
-                _CACHE.put(node, state_limit, kind, found, found.num_edges)
-            built[id(node)] = found
-            inside[id(node)] = found.num_states
-            with_blocks.discard(id(node))
+    inside: dict[int, int] | None = {} if 2 * expression.size > state_limit else None
+    for node in (*expression.apart, expression) if expression.is_combined else expression.apart:
+        if inside is not None:
+            _check_sizes(node, built, inside, state_limit)
+        choices = deterministic is False and not node.is_combined
+        kind: Determinism = False if choices else "auto"
+        found = _CACHE.get(node, state_limit, kind)
+        if found is None:
+            found = _by_itself(node, built, state_limit, kind).automaton()
+            _CACHE.put(node, state_limit, kind, found, found.num_edges)
+        built[id(node)] = found
+    if inside is not None:
+        _check_sizes(expression, built, inside, state_limit)
     return built
+
+
+def _check_sizes(
+    expression: Expression,
+    built: dict[int, FiniteAutomaton],
+    inside: dict[int, int],
+    state_limit: int,
+) -> None:
+    """Refuse what would pass the limit before it is built; ``inside`` are the states by id."""
+    for node in post_order(expression):
+        found = built.get(id(node))
+        inside[id(node)] = states_inside(node, inside) if found is None else found.num_states
+        _check_size(node, inside[id(node)] + 2, state_limit)
 
 
 def _graph(

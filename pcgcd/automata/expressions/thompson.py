@@ -32,12 +32,10 @@ from pcgcd.automata.expressions import (
     AnyOrder,
     Block,
     ByteSet,
-    Complement,
     Concatenation,
     Embedded,
     Expression,
     InOrder,
-    Intersection,
     Literal,
     Repeat,
     Union,
@@ -46,29 +44,11 @@ from pcgcd.automata.expressions.blocks import written_out
 from pcgcd.automata.graphs import Graph, pack, too_large, unpack
 from pcgcd.automata.kernels.edges import intern
 
-_MANY_COPIES = 4
 _WORTH_COPYING = 24
 _SINGLE_BYTES = {1 << byte: byte for byte in range(256)}
 
 Task: TypeAlias = "Callable[[], None]"
-
-
-def children(expression: Expression) -> Sequence[Expression]:
-    """The expressions that this one is made of."""
-    if isinstance(expression, Literal | ByteSet | Block):
-        return ()
-    if isinstance(expression, Concatenation | Intersection):
-        return expression.parts
-    if isinstance(expression, Union):
-        return expression.options
-    if isinstance(expression, Repeat | Complement):
-        return (expression.body,)
-    if isinstance(expression, AnyOrder):
-        return (*(member.body for member in expression.members), expression.separator)
-    if isinstance(expression, InOrder):
-        bodies = (member.body for member in expression.members)
-        return (*bodies, expression.separator, expression.tail)
-    return ()
+_Placing: TypeAlias = "tuple[Expression, int, int, bool]"
 
 
 def post_order(expression: Expression) -> list[Expression]:
@@ -82,24 +62,12 @@ def post_order(expression: Expression) -> list[Expression]:
             result.append(node)
         elif id(node) not in seen:
             seen.add(id(node))
-            inner = children(node)
-            if inner:
+            if node.children:
                 stack.append((node, True))
-                stack += [(child, False) for child in inner if id(child) not in seen]
+                stack += [(child, False) for child in node.children if id(child) not in seen]
             else:
                 result.append(node)
     return result
-
-
-def copied(expression: Expression) -> Sequence[Expression]:
-    """Those children that will be placed many times over."""
-    if isinstance(expression, AnyOrder):
-        return children(expression)
-    if isinstance(expression, Repeat) and _copies(expression) >= _MANY_COPIES:
-        return (expression.body,)
-    if isinstance(expression, InOrder) and len(expression.members) >= _MANY_COPIES:
-        return (expression.separator,)
-    return ()
 
 
 def states_inside(node: Expression, inside: dict[int, int]) -> int:
@@ -111,22 +79,18 @@ def states_inside(node: Expression, inside: dict[int, int]) -> int:
     if isinstance(node, Union):
         return sum(inside[id(option)] for option in node.options)
     if isinstance(node, Repeat):
-        return 1 + _copies(node) * (1 + inside[id(node.body)])
+        return 1 + node.copies * (1 + inside[id(node.body)])
     if isinstance(node, AnyOrder):
         half = 1 << (len(node.members) - 1)
         bodies = sum(inside[id(member.body)] for member in node.members)
         return half * (4 + bodies + 2 * inside[id(node.separator)])
     if isinstance(node, InOrder):
         count = len(node.members) + 1
-        parts = sum(inside[id(part)] for part in children(node))
+        parts = sum(inside[id(part)] for part in node.children)
         return 2 * count + parts + (count - 1) * inside[id(node.separator)]
     if isinstance(node, Embedded):
         return node.automaton.num_states
     return 0
-
-
-def _copies(expression: Repeat) -> int:
-    return max(1, expression.least if expression.most is None else expression.most)
 
 
 # -- the rules --------------------------------------------------------------------------------
@@ -159,15 +123,16 @@ class _Construction:
         # Labels 0..255 are single bytes, the others are numbered as they come.
         self.masks = _SINGLE_BYTES.copy()
         self.fragments: dict[tuple[int, bool], _Fragment] = {}
-        self.stack: list[Task] = []
+        self.stack: list[_Placing | Task] = []
 
     def run(self, expression: Expression) -> None:
-        self.push(expression, 0, 1)
+        self.place(expression, 0, 1)
         while self.stack:
-            self.stack.pop()()
-
-    def push(self, expression: Expression, entry: int, exit_: int, nonempty: bool = False) -> None:
-        self.stack.append(partial(self.place, expression, entry, exit_, nonempty))
+            item = self.stack.pop()
+            if isinstance(item, tuple):
+                self.open(*item)
+            else:
+                item()
 
     def new_states(self, count: int) -> int:
         first = self.count
@@ -180,42 +145,45 @@ class _Construction:
         self.empty_source.append(source)
         self.empty_target.append(target)
 
+    def edge(self, source: int, target: int, mask: int) -> None:
+        self.source.append(source)
+        self.target.append(target)
+        self.label.append(self.number(mask))
+
     def number(self, mask: int) -> int:
         return self.masks.setdefault(mask, len(self.masks))
 
-    def place(self, expression: Expression, entry: int, exit_: int, nonempty: bool) -> None:
+    def place(self, expression: Expression, entry: int, exit_: int, nonempty: bool = False) -> None:
         """Between two states; ``nonempty`` leaves out the empty string of what was built before."""
         if isinstance(expression, Literal):
             self.place_literal(expression.text, entry, exit_)
-            return
-        if isinstance(expression, ByteSet):
+        elif isinstance(expression, ByteSet):
             if expression.mask:
-                self.source.append(entry)
-                self.target.append(exit_)
-                self.label.append(self.number(expression.mask))
-            return
-        if isinstance(expression, Block) and self.with_letters:
+                self.edge(entry, exit_, expression.mask)
+        elif isinstance(expression, Block) and self.with_letters:
             letter = 256 + self.letters.setdefault(expression, len(self.letters))
-            self.source.append(entry)
-            self.target.append(exit_)
-            self.label.append(self.number(1 << letter))
-            return
-        built = self.built.get(id(expression))
+            self.edge(entry, exit_, 1 << letter)
+        else:
+            self.stack.append((expression, entry, exit_, nonempty))
+
+    def open(self, expression: Expression, entry: int, exit_: int, nonempty: bool) -> None:
+        """Place what an expression is made of."""
         if expression.size > _WORTH_COPYING and entry != exit_:
             fragment = self.fragments.get((id(expression), nonempty))
             if fragment is not None:
                 self.copy(fragment, [entry], [exit_])
                 return
             self.stack.append(self.remember(expression, entry, exit_, nonempty))
+        built = self.built.get(id(expression))
         if built is not None:
             self.place_automaton(built, entry, exit_, nonempty)
         elif isinstance(expression, Concatenation):
             states = self.chain(len(expression.parts), entry, exit_)
             for part, first, last in zip(expression.parts, states, states[1:]):
-                self.push(part, first, last)
+                self.place(part, first, last)
         elif isinstance(expression, Union):
             for option in expression.options:
-                self.push(option, entry, exit_)
+                self.place(option, entry, exit_)
         elif isinstance(expression, Repeat):
             self.place_repeat(expression, entry, exit_)
         elif isinstance(expression, AnyOrder):
@@ -292,7 +260,7 @@ class _Construction:
                 self.copy(self.fragments[id(body), nonempty], entries[1:], exits[1:])
 
             self.stack.append(task)
-        self.push(body, entries[0], exits[0], nonempty)
+        self.place(body, entries[0], exits[0], nonempty)
 
     def place_literal(self, text: bytes, entry: int, exit_: int) -> None:
         if not text:
@@ -320,7 +288,7 @@ class _Construction:
         loop = self.new_states(1)
         if least == 0:
             self.empty_move(entry, loop)
-            self.push(body, loop, loop, nonempty)
+            self.place(body, loop, loop, nonempty)
         else:
             states = self.chain(least, entry, loop)
             if least == 1:
@@ -364,7 +332,7 @@ class _Construction:
             if not member.required:
                 self.empty_move(before + i, before + i + 1)
         for i, body in enumerate([*(member.body for member in members), *tail]):
-            self.push(body, before + i, after + i)
+            self.place(body, before + i, after + i)
             if i >= needed:
                 self.empty_move(after + i, exit_)
         count = size + 1 if tail else size - 1

@@ -8,7 +8,8 @@ import numpy as np
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import NOTHING, Embedded, Expression, literal, union
-from pcgcd.automata.graphs import Graph, pack
+from pcgcd.automata.graphs import Graph, pack, unpack
+from pcgcd.basics.keeping import kept_with
 
 _FEW = 32
 
@@ -43,43 +44,46 @@ def all_but(automaton: FiniteAutomaton, words: Iterable[bytes]) -> Expression:
     distinct = sorted(set(words))
     if not distinct:
         return Embedded(automaton)
-    trie, masks = _trie(distinct), automaton.labels.masks
-    out: dict[int, list[tuple[int, int]]] = {}
-    arrays = (automaton.source, automaton.target, automaton.label)
-    for source, target, label in zip(*(array.tolist() for array in arrays)):
-        out.setdefault(source, []).append((target, masks[label]))
+    trie, whole = _trie(distinct), Graph.of(automaton)
+    steps = kept_with(automaton, "_steps", lambda: _steps(automaton))
     nodes = trie.num_states
     state = [int(np.flatnonzero(automaton.initial_mask)[0])] + [-1] * (nodes - 1)
-    taken = [0] * nodes
-    found: list[tuple[int, int, int]] = []  # with the labels as bits
     # Parents come before their children.
     for node, child, byte in zip(trie.source.tolist(), trie.target.tolist(), trie.label.tolist()):
-        ways = (target for target, mask in out.get(state[node], ()) if mask >> byte & 1)
-        state[child] = next(ways, -1)
-        taken[node] |= 1 << byte
-        found.append((node, child, 1 << byte))
-    for node, here in enumerate(state):
-        left = ((target, mask & ~taken[node]) for target, mask in out.get(here, ()))
-        found += [(node, nodes + target, mask) for target, mask in left if mask]
-    for here, ways_on in out.items():
-        found += [(nodes + here, nodes + target, mask) for target, mask in ways_on]
-    number = {mask: i for i, mask in enumerate(dict.fromkeys(mask for *_, mask in found))}
-    edges = np.array([(a, b, number[mask]) for a, b, mask in found], dtype=np.int64)
-    source, target, label = edges.T.copy()
-    sets = b"".join(mask.to_bytes(32, "little") for mask in number)
+        state[child] = steps[state[node]][byte]
+    taken = np.zeros((nodes, 256), dtype=np.bool_)
+    taken[trie.source, trie.label] = True
+    by_byte = pack(unpack(whole.sets, whole.num_classes)[:, whole.token_class])
+    # The edges of the state that each node is in, without the bytes that lead to other nodes.
+    offsets = np.searchsorted(whole.source, np.arange(automaton.num_states + 1))
+    here = np.array(state)
+    number = np.where(here < 0, 0, offsets[here + 1] - offsets[here])
+    node = np.repeat(np.arange(nodes), number)
+    edge = np.arange(len(node)) + np.repeat(offsets[here] - np.cumsum(number) + number, number)
+    sets = by_byte[whole.label[edge]] & ~pack(taken)[node]
+    source = np.concatenate([trie.source, node, whole.source + nodes])
     accepting = np.append(automaton.accepting_mask, False)[state] & ~trie.accepting
     graph = Graph(
         nodes + automaton.num_states,
         source,
-        target,
-        label,
-        np.frombuffer(sets, dtype=np.int64).reshape(-1, 4),
+        np.concatenate([trie.target, whole.target[edge] + nodes, whole.target + nodes]),
+        np.arange(len(source)),
+        np.concatenate([trie.sets[trie.label], sets, by_byte[whole.label]]),
         256,
         np.arange(256),
         np.arange(nodes + automaton.num_states) == 0,
         np.concatenate([accepting, automaton.accepting_mask]),
     )
     return Embedded(graph.automaton())
+
+
+def _steps(automaton: FiniteAutomaton) -> list[list[int]]:
+    """The state after each byte from each state, -1 for none; the last row is that of none."""
+    result = np.full((automaton.num_states + 1, 256), -1)
+    members = automaton.labels.label_class[:, automaton.labels.token_class]
+    edge, byte = np.nonzero(members[automaton.label])
+    result[automaton.source[edge], byte] = automaton.target[edge]
+    return result.tolist()
 
 
 def _trie(words: list[bytes]) -> Graph:

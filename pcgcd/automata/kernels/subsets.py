@@ -8,7 +8,7 @@ import numpy as np
 
 from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, sort_head, wider
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
-from pcgcd.automata.kernels.lists import intern_list, new_lists, reserved
+from pcgcd.automata.kernels.lists import has_room, intern_list, new_lists, reserved
 
 # The rows of an array of parts of the classes.
 _PARENT = 0  # the part that it was split off
@@ -37,10 +37,10 @@ def determinize(
     offsets: Indices,
     target: Indices,
     label: Indices,
+    label_sets: Bits,
     set_offsets: Indices,
     set_classes: Indices,
     num_classes: int,
-    num_words: int,
     start: Indices,
     accepting: Mask,
     state_limit: int,
@@ -59,10 +59,10 @@ def determinize(
         offsets: Where the edges of each state begin, (S + 1,).
         target: The target of each edge, (E,).
         label: The label of each edge, (E,).
+        label_sets: The classes of each label as bits, (L, words).
         set_offsets: Where the classes of each label begin, (L + 1,).
         set_classes: The classes of the labels.
         num_classes: The number of classes C.
-        num_words: How many words hold a set of classes.
         start: The initial states, in order.
         accepting: Which states accept, (S,).
         state_limit: How many sets of states to make.
@@ -84,43 +84,61 @@ def determinize(
     touched = np.empty(num_classes, dtype=np.int64)
     parts = np.empty((5, 2 * num_classes + 2), dtype=np.int64)
     ends = np.empty((2, 1024), dtype=np.int64)  # source and target of each edge
+    num_words = label_sets.shape[1]
     sets = np.zeros((1024, num_words), dtype=np.int64)
+    taken = np.empty(num_words, dtype=np.int64)
     state_stamp = np.full(num_states, -1, dtype=np.int64)
+    total = found.total
     edges = work = current = 0
     is_within = True
     # Invariant: the sets before `current` have all their edges; part_of is 0 for every class.
-    while current < found.total[0] and is_within:
+    while current < total[0] and is_within:
         num_labels, links = _leave(found, current, offsets, target, label, leaving)
         work += links
-        parts, num_touched, looked = _split_classes(
-            leaving.labels[:num_labels], set_offsets, set_classes, part_of, touched, parts
-        )
-        work += looked
-        for j in range(num_touched):
-            c = touched[j]
-            p = part_of[c]
-            part_of[c] = 0
+        labels = leaving.labels[:num_labels]
+        # Where no two labels share a class, as almost everywhere, each of them is a part.
+        whole = _take_whole(labels, label_sets, set_offsets, taken, parts)
+        count = num_labels
+        if whole:
+            for j in range(num_labels):
+                work += set_offsets[labels[j] + 1] - set_offsets[labels[j]]
+        else:
+            parts, count, looked = _split_classes(
+                labels, set_offsets, set_classes, part_of, touched, parts
+            )
+            work += looked
+        for j in range(count):
+            p = j + 1
+            if not whole:
+                c = touched[j]
+                p = part_of[c]
+                part_of[c] = 0
             if parts[_EDGE, p] < 0:
                 if edges == ends.shape[1]:
                     ends = wider(ends)
                     sets = grown_rows(sets)
                 size, looked = _targets(p, parts, leaving, state_stamp, edges, reached)
                 sort_head(reached, size)
-                found = reserved(found, size)
-                number = found.total[0]
+                if not has_room(found, size):
+                    found = reserved(found, size)
+                number = total[0]
                 ends[0, edges] = current
                 ends[1, edges] = intern_list(found, reached, 0, size)
                 work += looked + (size if ends[1, edges] == number else 0)
                 parts[_EDGE, p] = edges
                 edges += 1
-                number = found.total[0]
+                number = total[0]
                 if number > state_limit or found.first[number] > member_limit:
                     is_within = False
                     break
-            sets[parts[_EDGE, p], c >> 6] |= np.int64(1) << (c & 63)
+            if whole:
+                for w in range(num_words):
+                    sets[edges - 1, w] = label_sets[labels[j], w]
+            else:
+                sets[parts[_EDGE, p], c >> 6] |= np.int64(1) << (c & 63)
         is_within &= work <= work_limit
         current += 1
-    number = found.total[0]
+    number = total[0]
     accepts = np.zeros(number, dtype=np.bool_)
     for i in range(number):
         for m in range(found.first[i], found.first[i + 1]):
@@ -166,6 +184,25 @@ def _leave(found: Any, current: Any, offsets: Any, target: Any, label: Any, leav
             first[a] = links
             links += 1
     return num_labels, links
+
+
+@inlined
+def _take_whole(labels: Any, label_sets: Any, set_offsets: Any, taken: Any, parts: Any) -> Any:
+    """Make each label a part if no two of them share a class; whether that is so."""
+    for w in range(len(taken)):
+        taken[w] = 0
+    for j in range(len(labels)):
+        a = labels[j]
+        shared = np.int64(0)
+        for w in range(len(taken)):
+            shared |= taken[w] & label_sets[a, w]
+            taken[w] |= label_sets[a, w]
+        if shared != 0 or set_offsets[a] == set_offsets[a + 1]:
+            return False
+        parts[_PARENT, j + 1] = 0
+        parts[_LABEL, j + 1] = a
+        parts[_EDGE, j + 1] = -1
+    return True
 
 
 @inlined

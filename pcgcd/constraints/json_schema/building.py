@@ -31,7 +31,6 @@ from pcgcd.constraints.json_schema.numbers import number_expression
 from pcgcd.constraints.json_schema.objects import object_expression, object_parts
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.constraints.json_schema.specs import (
-    KINDS,
     ArraySpec,
     ConstantSpec,
     NumberSpec,
@@ -198,7 +197,7 @@ class Builder:
         outside, place = self._place, next(iter(_places(formula)), None)
         if place is not None:
             self._place = place.pointer
-        for kind in KINDS:
+        for kind in self.reader.kinds(formula):
             for spec in self.reader.options(formula, kind):
                 try:
                     options.append(self.settled(self._of(spec, formula, depth)))

@@ -14,12 +14,22 @@ from typing import Any, TypeAlias
 from pcgcd.constraints.json_schema.document import Place
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Holds:
     """A sub-schema accepts the value, or (not ``positive``) rejects it."""
 
     place: Place
     positive: bool = True
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Holds)
+            and self.place is other.place
+            and self.positive == other.positive
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.place) ^ self.positive
 
 
 @dataclass(frozen=True)

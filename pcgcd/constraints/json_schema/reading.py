@@ -100,12 +100,15 @@ class Reader:
         self.recursive: dict[Formula, bool] = {}
         self.orders: dict[Formula, tuple[str, ...]] = {}
         self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
+        self._kinds: dict[Place, tuple[str, ...]] = {}
         self._active: dict[tuple[Formula, str], None] = {}
         self._possible: dict[Formula, bool] = {}
         self._glances = 0
 
     def options(self, formula: Formula, kind: str) -> tuple[Any, ...]:
         """The alternatives of a formula on values of a type; none if it cannot hold."""
+        if kind not in self.kinds(formula):
+            return ()
         key = (formula, kind)
         known = self._known.get(key)
         if known is not None:
@@ -131,6 +134,18 @@ class Reader:
         self._known[key] = result
         return result
 
+    def kinds(self, formula: Formula) -> tuple[str, ...]:
+        """The types of values of which a formula may hold, as far as ``type`` alone says."""
+        if not isinstance(formula, Holds) or not formula.positive:
+            return KINDS
+        known = self._kinds.get(formula.place)
+        if known is None:
+            schema, known = formula.place.schema, KINDS
+            if "type" in schema and not self.document.is_lone_reference(schema):
+                known = _kinds(_types(formula.place))
+            self._kinds[formula.place] = known
+        return known
+
     def possible(self, formula: Formula) -> bool:
         """Return whether a formula may hold of something, as far as can be seen at a glance."""
         if formula in (TRUE, FALSE):
@@ -138,7 +153,7 @@ class Reader:
         known = self._possible.get(formula)
         if known is None:
             self._possible[formula] = True
-            known = any(self._try(formula, kind) for kind in KINDS)
+            known = any(self._try(formula, kind) for kind in self.kinds(formula))
             self._possible[formula] = known
         return known
 
@@ -293,10 +308,7 @@ class Reader:
         return own_options(self.document, place, keyword, positive)
 
     def _type(self, place: Place, kind: str, positive: bool) -> Options:
-        named = place.schema["type"]
-        names = named if isinstance(named, list) else [named]
-        if not names or not all(isinstance(name, str) and name in _TYPES for name in names):
-            raise place.invalid("type", f"one or more of {', '.join(_TYPES)}")
+        names = _types(place)
         if kind in names:
             return [TOP[kind]] if positive else []
         if kind == "number" and "integer" in names:
@@ -397,6 +409,20 @@ class Reader:
                 extra = ArraySpec((TRUE,) * seen.items, either((formula, *seen.contained)))
             result += filter(self._feasible, meet_all([everything], [extra]))
         return result
+
+
+def _types(place: Place) -> list[str]:
+    """The types that a schema names."""
+    named = place.schema["type"]
+    names = named if isinstance(named, list) else [named]
+    if not names or not all(isinstance(name, str) and name in _TYPES for name in names):
+        raise place.invalid("type", f"one or more of {', '.join(_TYPES)}")
+    return names
+
+
+def _kinds(types: list[str]) -> tuple[str, ...]:
+    """The JSON types of values that have one of some types."""
+    return tuple(k for k in KINDS if k in types or (k == "number" and "integer" in types))
 
 
 def _says_nothing(options: Options) -> bool:
