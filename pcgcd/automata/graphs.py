@@ -241,15 +241,13 @@ class Graph:
 
         Past the limit of work nothing is changed. A deterministic automaton needs no limit.
         """
-        forward = self.adjacency()
-        start = self.accepting.astype(np.int64)
-        mixed = bool(self.accepting.any() and not self.accepting.all())
+        forward, backward = self.adjacency(), self.reversed().adjacency()
+        # Equal states are equally far from acceptance: a good partition to begin with.
+        distance = search(backward.offsets, backward.target, self.accepting)[1]
+        far = distance[distance < NEVER].max(initial=-1) + 1
+        start = np.minimum(distance, far)
         block, count = partition.refine(
-            *forward,
-            self.sets,
-            start if mixed else np.zeros_like(start),
-            2 if mixed else 1,
-            work_limit,
+            *forward, self.sets, start, int(start.max()) + 1, work_limit
         )
         if count in (-1, self.num_states):
             return self
@@ -277,7 +275,8 @@ class Graph:
     def numbered(self) -> Graph:
         """States in the order of a breadth-first walk, which is canonical if deterministic."""
         joined = self.joined().classified()
-        by_class = np.argsort(_lowest_class(joined.sets)[joined.label], kind="stable")
+        lowest = _lowest_class(joined.sets)[joined.label]
+        by_class, _ = edge_kernels.group(lowest, joined.num_classes)
         by_source, offsets = edge_kernels.group(joined.source[by_class], self.num_states)
         found, distance = search(offsets, joined.target[by_class[by_source]], self.initial)
         order = np.concatenate([found, np.flatnonzero(distance == NEVER)])

@@ -77,7 +77,7 @@ def compile_expression(
         else:
             graph, inside = _symbolic(expression, state_limit, deterministic)
         if inside:
-            graph = expand(graph, inside).refined()
+            graph = expand(graph, inside).classified().refined()
         found = graph.numbered().automaton()
         _CACHE.put(expression, state_limit, deterministic, found, found.num_edges)
     return found

@@ -25,8 +25,8 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
 def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_states: Any) -> Any:
     """Return the table of :class:`pcgcd.automata.kernels.walks.Moves`, from edges over bytes.
 
-    Three passes over the edges and classes, O(E C): find the cells with several targets, count
-    these, write them.
+    A pass over the edges and classes, O(E C), finds the cells with several targets. If there are
+    any, two more count their targets and write them.
 
     Args:
         source: The source of each edge, (E,).
@@ -52,7 +52,7 @@ def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_stat
                     delta[source[edge], letter] = -2 - num_cells
                     num_cells += 1
     first = np.zeros(num_cells + 1, dtype=np.int64)
-    for edge in range(len(source)):
+    for edge in range(len(source) if num_cells else 0):
         for letter in range(num_classes):
             cell = delta[source[edge], letter]
             if cell < -1 and label_class[label[edge], letter]:
@@ -63,7 +63,7 @@ def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_stat
     place = np.empty(num_cells, dtype=np.int64)
     for k in range(num_cells):
         place[k] = first[k]
-    for edge in range(len(source)):
+    for edge in range(len(source) if num_cells else 0):
         for letter in range(num_classes):
             cell = delta[source[edge], letter]
             if cell < -1 and label_class[label[edge], letter]:
@@ -75,9 +75,14 @@ def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_stat
 @compiled_if_large()
 def self_loops(delta: Any, byte_class: Any) -> Any:
     """Return the bytes on which each state only stays where it is, (S, 4)."""
+    num_classes = delta.shape[1]
+    members = np.zeros((num_classes, 4), dtype=np.uint64)
+    for b in range(256):
+        members[byte_class[b], b >> 6] |= np.uint64(1) << np.uint64(b & 63)
     loops = np.zeros((len(delta), 4), dtype=np.uint64)
     for state in range(len(delta)):
-        for b in range(256):
-            if delta[state, byte_class[b]] == state:
-                loops[state, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+        for letter in range(num_classes):
+            if delta[state, letter] == state:
+                for w in range(4):
+                    loops[state, w] |= members[letter, w]
     return loops

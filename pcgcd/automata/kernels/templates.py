@@ -221,13 +221,13 @@ def root_key(moves: Any, state: Any) -> Any:
     """Return a hash of what a state does at once, the same for states with the same trace.
 
     Returns:
-        The hash, and the number of bytes that lead anywhere.
+        The hash, and the number of bytes that lead anywhere; if these are many, it may be too low.
     """
     delta, byte_class = moves.delta, moves.byte_class
     key = np.uint64(1)
     live = 0
-    for b in range(256):
-        target = delta[state, byte_class[b]]
+    for letter in range(delta.shape[1]):
+        target = delta[state, letter]
         kind = 0
         if target != EMPTY:
             live += 1
@@ -236,6 +236,11 @@ def root_key(moves: Any, state: Any) -> Any:
                 kind = 2
         key = (key ^ np.uint64(kind)) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(31)
+    if live < TEMPLATE_BYTES and delta.shape[1] < 256:
+        live = 0
+        for b in range(256):
+            if delta[state, byte_class[b]] != EMPTY:
+                live += 1
     return key, live
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from pcgcd.automata.arrays import frozen
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.cache import AutomatonCache
+from pcgcd.automata.kernels.edges import group
 from pcgcd.automata.kernels.lifting import walk_all
 from pcgcd.automata.kernels.tables import index_moves, self_loops, steps_to_accept
 from pcgcd.automata.kernels.walks import Moves
@@ -24,6 +25,7 @@ from pcgcd.automata.limits import NEVER
 from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.automata.vocabulary.template_store import TemplateStore
 from pcgcd.automata.weights import language_only
+from pcgcd.basics.keeping import kept_with
 from pcgcd.errors import AutomatonTooLargeError, VocabularyMismatchError
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -105,9 +107,12 @@ class ByteTable:
             )
         classes = np.unique(automaton.labels.token_class[vocabulary.used_bytes])
         useful = np.any(automaton.labels.label_class[:, classes], axis=1)[automaton.label]
-        distance = steps_to_accept(
-            automaton.source[useful], automaton.target[useful], automaton.accepting_mask
-        )
+        if useful.all():
+            distance = automaton.distance_to_accept.copy()
+        else:
+            distance = steps_to_accept(
+                automaton.source[useful], automaton.target[useful], automaton.accepting_mask
+            )
         useful &= distance[automaton.target] < NEVER
         delta, several, first = index_moves(
             automaton.source[useful],
@@ -198,19 +203,25 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     number = np.full(len(accepting), -1)
     number[kept] = np.arange(len(kept))
     useful = (number[source] >= 0) & (number[target] >= 0)
-    used, label = np.unique(label[useful], return_inverse=True)
-    order = np.lexsort((number[target[useful]], number[source[useful]]))
+    source, target, label = number[source[useful]], number[target[useful]], label[useful]
+    is_used = np.zeros(len(first), dtype=np.bool_)
+    is_used[label] = True
+    used, label = np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[label]
+    order, _ = group(target, len(kept))
+    order = order[group(source[order], len(kept))[0]]
     initial = np.zeros(len(kept), dtype=np.bool_)
     initial[number[starts[number[starts] >= 0]]] = True
-    return FiniteAutomaton(
+    result = FiniteAutomaton(
         num_states=len(kept),
-        source=frozen(number[source[useful]][order]),
-        target=frozen(number[target[useful]][order]),
+        source=frozen(source[order]),
+        target=frozen(target[order]),
         label=frozen(label[order]),
         labels=factored(vocabulary, first, bounds, used),
         initial_mask=frozen(initial),
         accepting_mask=frozen(accepting[kept]),
     )
+    kept_with(result, "distance_to_accept", lambda: frozen(distance[kept]))
+    return result
 
 
 def _empty(vocabulary: Vocabulary) -> FiniteAutomaton:
