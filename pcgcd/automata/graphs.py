@@ -6,8 +6,8 @@ over classes of tokens, nothing is frozen or unique yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -134,8 +134,7 @@ class Graph:
             return self
         rank = np.zeros(len(first), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        return replace(
-            self,
+        return self._with(
             sets=pack(label_class[:, first[order]]),
             num_classes=len(order),
             token_class=rank[coarse],
@@ -161,12 +160,11 @@ class Graph:
         )
         if weight is not None:
             target, weight = pairs[target] // len(values), values[pairs[target] % len(values)]
-        return replace(self, source=source, target=target, label=label, sets=sets, weight=weight)
+        return self._with(source=source, target=target, label=label, sets=sets, weight=weight)
 
     def reversed(self) -> Graph:
         """The mirror image."""
-        return replace(
-            self,
+        return self._with(
             source=self.target,
             target=self.source,
             initial=self.accepting,
@@ -184,8 +182,7 @@ class Graph:
             return Graph.nothing(self.num_classes, self.token_class)
         number = np.cumsum(useful) - 1
         kept = self._with_edges(useful[self.source] & useful[self.target])
-        return replace(
-            kept,
+        return kept._with(
             num_states=int(useful.sum()),
             source=number[kept.source],
             target=number[kept.target],
@@ -224,8 +221,7 @@ class Graph:
         )
         if count < 0:
             return None
-        result = replace(
-            self,
+        result = self._with(
             num_states=count,
             source=source,
             target=target,
@@ -254,8 +250,7 @@ class Graph:
         representative = np.empty(count, dtype=np.int64)
         representative[block[::-1]] = np.arange(self.num_states)[::-1]
         kept = self._with_edges(representative[block[self.source]] == self.source)
-        return replace(
-            kept,
+        return kept._with(
             num_states=count,
             source=block[kept.source],
             target=block[kept.target],
@@ -282,17 +277,19 @@ class Graph:
         order = np.concatenate([found, np.flatnonzero(distance == NEVER)])
         number = np.empty_like(order)
         number[order] = np.arange(len(order))
-        return replace(
-            joined,
+        return joined._with(
             source=number[joined.source],
             target=number[joined.target],
             initial=self.initial[order],
             accepting=self.accepting[order],
         )
 
+    def _with(self, **other: Any) -> Graph:
+        """The same with some other arrays."""
+        return Graph(**{**vars(self), **other})
+
     def _with_edges(self, kept: Mask) -> Graph:
-        return replace(
-            self,
+        return self._with(
             source=self.source[kept],
             target=self.target[kept],
             label=self.label[kept],

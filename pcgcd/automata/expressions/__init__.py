@@ -91,8 +91,11 @@ class Expression:
         copied: tuple[Expression, ...] = (),
     ) -> None:
         whole = (type(self).__name__, *key)
-        found = vars(self)  # frozen from here on
-        found.update(size=size, children=children, _key=whole, _hash=hash(whole))
+        settle = object.__setattr__  # frozen from here on
+        settle(self, "size", size)
+        settle(self, "children", children)
+        settle(self, "_key", whole)
+        settle(self, "_hash", hash(whole))
         apart: dict[int, Expression] = {}
         for child in children:
             if child.apart:
@@ -100,10 +103,10 @@ class Expression:
             if child.is_combined:
                 apart[id(child)] = child
             elif child.has_blocks:
-                found["has_blocks"] = not self.is_combined
+                settle(self, "has_blocks", not self.is_combined)
         apart.update((id(c), c) for c in copied if c.size > _SMALL and not c.has_blocks)
         if apart:
-            found["apart"] = tuple(apart.values())
+            settle(self, "apart", tuple(apart.values()))
 
     def __hash__(self) -> int:
         return self._hash
@@ -296,7 +299,7 @@ class Block(Expression):
 
     def __post_init__(self) -> None:
         self._settle(self.num_states, id(self.graph), *self.inside)
-        vars(self)["has_blocks"] = True
+        object.__setattr__(self, "has_blocks", True)
 
 
 @dataclass(frozen=True, eq=False)

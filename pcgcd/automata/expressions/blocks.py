@@ -20,6 +20,7 @@ from pcgcd.automata.expressions import Block
 from pcgcd.automata.graphs import Graph, pack, unpack
 from pcgcd.automata.kernels.edges import intern
 from pcgcd.automata.kernels.jit import Indices, Mask
+from pcgcd.basics.keeping import kept_with
 
 _KEPT = 16
 
@@ -39,11 +40,12 @@ def make_block(graph: Graph, inside: tuple[Block, ...]) -> Block | None:
 
 def expanded_size(graph: Graph, inside: tuple[Block, ...]) -> int:
     """The number of states that there are when all blocks are written out."""
-    letters = _letters(graph)
-    return graph.num_states + sum(
-        len(np.unique(graph.target[letters[graph.label, k]])) * _num_inner(block)
-        for k, block in enumerate(inside)
-    )
+    if not inside:
+        return graph.num_states
+    edge, block = np.nonzero(_letters(graph)[graph.label])
+    ends = np.zeros((graph.num_states, len(inside)), dtype=np.bool_)
+    ends[graph.target[edge], block] = True
+    return graph.num_states + int(ends.sum(axis=0) @ [_num_inner(each) for each in inside])
 
 
 def clashes(
@@ -62,7 +64,7 @@ def clashes(
         Which edges of the automaton are to be opened for which blocks, (E, blocks).
     """
     result = np.zeros((len(graph.source), len(inside)), dtype=np.bool_)
-    if not inside:
+    if not inside or not len(subsets.source) or not _any_meet(subsets, inside):
         return result
     meeting = np.zeros((graph.num_states, len(inside)), dtype=np.bool_)
     for state, plain, blocks in _ways(subsets):
@@ -232,13 +234,32 @@ def _only_starts(graph: Graph) -> Mask:
 
 
 def _num_inner(block: Block) -> int:
-    return block.num_states - 1 - int(_only_starts(block.graph).sum())
+    return kept_with(
+        block, "_num_inner", lambda: block.num_states - 1 - int(_only_starts(block.graph).sum())
+    )
 
 
 def _masks(members: Mask) -> list[int]:
     """Rows of 256 booleans as whole numbers."""
     rows = np.packbits(members, axis=1, bitorder="little")
     return [int.from_bytes(row, "little") for row in map(bytes, rows)]
+
+
+def _any_meet(graph: Graph, inside: tuple[Block, ...]) -> bool:
+    """Return whether a block of a deterministic automaton begins like another way on."""
+    members = _members(graph)
+    bits = b"".join(block.first.to_bytes(32, "little") for block in inside)
+    first = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
+    has_blocks: Mask = np.any(members[:, 256:], axis=1)
+    matters = np.zeros(graph.num_states, dtype=np.bool_)
+    matters[graph.source[has_blocks[graph.label]]] = True
+    chosen = np.flatnonzero(matters[graph.source])
+    label, source = graph.label[chosen], graph.source[chosen]
+    letters = members[label, 256:].astype(np.float32) @ first.reshape(-1, 256).astype(np.float32)
+    # The edges are sorted by source.
+    begin = np.flatnonzero(np.diff(source, prepend=-1))
+    total = np.add.reduceat(members[label, :256] + letters, begin, axis=0)
+    return bool((total > 1).any())
 
 
 def _ways(graph: Graph) -> Iterator[tuple[int, int, list[int]]]:

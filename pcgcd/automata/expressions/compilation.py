@@ -138,6 +138,8 @@ def _symbolic(
 
     Blocks that begin like something else at the same state are opened there, until there are none.
     """
+    if isinstance(expression, Block) and deterministic == "auto":
+        return expression.graph, expression.inside
     built = _built_parts(expression, state_limit, deterministic)
     graph, inside = _graph(expression, built, state_limit, with_letters=deterministic == "auto")
     if deterministic != "auto":

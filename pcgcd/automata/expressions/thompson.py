@@ -279,6 +279,11 @@ class _Construction:
         nonempty = built is not None and bool((built.initial_mask & built.accepting_mask).any())
         if nonempty:
             least = 0  # as above: without it, empty moves would lead past any number of copies
+        if most == 1:
+            if least == 0:
+                self.empty_move(entry, exit_)
+            self.place(body, entry, exit_, nonempty)
+            return
         if most is not None:
             states = self.chain(most, entry, exit_)
             for state in states[least:-1]:

@@ -75,6 +75,7 @@ class Document:
         self.of_python = of_python
         self.draft = _draft(root)
         self._places: dict[str, Place] = {}
+        self._resolved: dict[tuple[Place, str], Place] = {}
         self._resources: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
         self._dynamic: dict[str, int] = {}
@@ -107,6 +108,14 @@ class Document:
 
     def resolve(self, place: Place, keyword: str) -> Place:
         """What a reference at a place refers to."""
+        known = self._resolved.get((place, keyword))
+        if known is None:
+            known = self._resolved[place, keyword] = self._resolve(place, keyword)
+        return known
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _resolve(self, place: Place, keyword: str) -> Place:
         reference = place.schema[keyword]
         if not isinstance(reference, str):
             raise place.invalid(keyword, "a string")
@@ -132,8 +141,6 @@ class Document:
                 f"nothing in the schema; define it, for instance under '$defs'"
             )
         return found
-
-    # -- inside -------------------------------------------------------------------------------
 
     def _place(self, pointer: str, schema: Any, base: str) -> Place:
         return self._places.setdefault(pointer, Place(schema, pointer, base))

@@ -12,6 +12,7 @@ from pcgcd.automata.expressions import (
     Expression,
     Member,
     byte_set,
+    concatenation,
     literal,
     option,
     repeat,
@@ -30,7 +31,7 @@ class Layout:
 
     def bracketed(self, opening: str, body: Expression, closing: str) -> Expression:
         """A body in brackets."""
-        return literal(opening) + self.spaces + body + self.spaces + literal(closing)
+        return concatenation(literal(opening), self.spaces, body, self.spaces, literal(closing))
 
 
 def make_layout(whitespace: str) -> Layout:

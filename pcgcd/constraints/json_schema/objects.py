@@ -19,6 +19,7 @@ from pcgcd.automata.expressions import (
     Expression,
     Member,
     any_order,
+    concatenation,
     intersection,
     star,
     union,
@@ -60,15 +61,18 @@ class Parts(NamedTuple):
 
 def object_parts(reader: Reader, spec: ObjectSpec, order: tuple[str, ...] = ()) -> list[Parts]:
     """The ways to satisfy a specification; several only where a property must exist somewhere."""
-    if spec not in reader.parts:
-        reader.parts[spec] = list(_ways(reader, spec))
+    known = reader.parts.get(spec)
+    if known is None:
+        known = reader.parts[spec] = list(_ways(reader, spec))
+    if not order:
+        return known
     rank = {name: i for i, name in enumerate(order)}
 
     def ordered(parts: Parts) -> Parts:
         named = sorted(parts.named, key=lambda entry: rank.get(entry[0], len(rank)))
         return parts._replace(named=tuple(named))
 
-    return [ordered(parts) if order else parts for parts in reader.parts[spec]]
+    return [ordered(parts) for parts in known]
 
 
 def _ways(reader: Reader, spec: ObjectSpec) -> Iterator[Parts]:
@@ -160,7 +164,7 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     named = []
     for name, formula, required in parts.named:
         key = string_literal(name, builder.style.notations)
-        entry = key + layout.colon + builder.value(formula, depth)
+        entry = concatenation(key, layout.colon, builder.value(formula, depth))
         if entry != NOTHING or required:
             named.append((entry, required))
     free = union(*(_entry(builder, group, depth, bool(named)) for group in parts.groups))
@@ -187,7 +191,7 @@ def _entry(builder: Builder, group: Group, depth: int, beside: bool) -> Expressi
         value = builder.anything(builder.style.free_depth)
     else:
         value = builder.value(group.formula, depth)
-    return keys + builder.style.layout.colon + value
+    return concatenation(keys, builder.style.layout.colon, value)
 
 
 def _last(builder: Builder, parts: Parts, depth: int) -> Expression:

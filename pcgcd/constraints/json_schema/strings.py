@@ -8,6 +8,7 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import (
     Expression,
     byte_set,
+    concatenation,
     intersection,
     literal,
     repeat,
@@ -62,7 +63,7 @@ def _raw_character(notation: Notation) -> Expression:
 
 
 def _quoted(body: Expression, notation: Notation) -> Expression:
-    return literal(notation.quote) + body + literal(notation.quote)
+    return concatenation(literal(notation.quote), body, literal(notation.quote))
 
 
 @cache
