@@ -189,13 +189,14 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     table = ByteTable.of(automaton, vocabulary)
     starts = np.flatnonzero(automaton.initial_mask & (table.distance < NEVER))
     walked, source, target, label, first, bounds = table.walk(starts, vocabulary, follow=True)
+    del table  # most of the memory
     # The padding: one more state, and one more label.
     end, eos = automaton.num_states, len(first) - 1
     accepting = np.append(automaton.accepting_mask, True)
-    ends = np.append(walked[accepting[walked]], end)
+    ends = np.append(walked[accepting[walked]], np.int32(end))
     source = np.concatenate([source, ends])
-    target = np.concatenate([target, np.full(len(ends), end)])
-    label = np.concatenate([label, np.full(len(ends), eos)])
+    target = np.concatenate([target, np.full_like(ends, end)])
+    label = np.concatenate([label, np.full_like(ends, eos)])
     distance = steps_to_accept(source, target, accepting)
     kept = np.concatenate([walked[distance[walked] < NEVER], [end]])
     if len(kept) == 1:
