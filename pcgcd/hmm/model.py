@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pcgcd.hmm.files.checkpoints import VocabularyLike
 
 _TOLERANCE = 1e-3
+_DRAWN_AT_ONCE = 1 << 26
 
 
 class HiddenMarkovModel(Chain):
@@ -251,12 +253,25 @@ def random_rows(
 
     They are normalised Gamma draws. A small concentration gives draws far below the range of any
     type, so these are made as logarithms, log Gamma(a) ~ log Gamma(a + 1) + log(U) / a, and a row
-    keeps its largest entries. What is too small for ``dtype`` beside them becomes zero.
+    keeps its largest entries. What is too small for ``dtype`` beside them becomes zero. Many rows
+    are drawn in parts, so that little memory is needed beside the result.
     """
     for size in shape:
         check_whole_number("the number of hidden states and of tokens", size, least=1)
     if not 0 < concentration < float("inf"):
         raise InvalidParameterError(f"concentration must be positive, but is {concentration:g}")
+    if math.prod(shape) > _DRAWN_AT_ONCE and shape[0] > 1:
+        parts = torch.arange(shape[0]).tensor_split(2 * math.prod(shape) // _DRAWN_AT_ONCE)
+        result = torch.empty(shape, dtype=dtype)
+        for part in (part for part in parts if len(part)):
+            result[part] = random_rows(
+                len(part),
+                *shape[1:],
+                concentration=concentration,
+                generator=generator,
+                dtype=dtype,
+            )
+        return result
     wide = torch.float64
     small = concentration < 1
     shapes = torch.full(shape, concentration + small, dtype=wide)

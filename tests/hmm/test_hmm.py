@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pcgcd import HMM, MonarchHMM
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
-from pcgcd.hmm import HiddenMarkovModel
+from pcgcd.hmm import HiddenMarkovModel, model
 
 A, B, PI = (
     torch.tensor([[0.9, 0.1], [0.2, 0.8]]),
@@ -164,6 +164,17 @@ def test_random_rows_are_dirichlet_also_far_below_the_range_of_floats() -> None:
         HMM.random(2, 2, concentration=0.0)
     with pytest.raises(InvalidParameterError, match="whole number"):
         HMM.random(0, 2)
+
+
+def test_many_random_rows_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the same, where each entry takes one draw."""
+
+    def emission() -> Tensor:
+        return HMM.random(7, 30, generator=torch.Generator().manual_seed(2)).emission
+
+    whole = emission()
+    monkeypatch.setattr(model, "_DRAWN_AT_ONCE", 64)
+    torch.testing.assert_close(emission(), whole)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -0.1])
