@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -68,9 +69,9 @@ class Bundle:
             if not value.flags.c_contiguous:
                 raise ValueError(f"{name} must be contiguous for compiled loops to read it")
             self._arrays.append(weakref.ref(value))
-            fields.append((name, ViewType(from_dtype(value.dtype), value.ndim), place))
+            fields.append((name, _view_type(value.dtype, value.ndim), place))
             words += (value.ctypes.data, *value.shape)
-        self.kind = BundleType(tuple(fields))
+        self.kind = _bundle_type(tuple(fields))
         self._table = np.array(words, dtype=np.int64)
         self.address = self._table.ctypes.data
 
@@ -98,6 +99,17 @@ class ViewType(types.Type):
         self.shape = types.UniTuple(types.int64, ndim)
         self.index = types.int64 if ndim == 1 else self.shape
         super().__init__(f"View({dtype}, {ndim})")
+
+
+# numba makes types slowly, and a loop may be called for every token.
+@cache
+def _bundle_type(fields: tuple[tuple[str, Any, int], ...]) -> BundleType:
+    return BundleType(fields)
+
+
+@cache
+def _view_type(dtype: Any, ndim: int) -> ViewType:
+    return ViewType(from_dtype(dtype), ndim)
 
 
 @_with(register_model(BundleType))
