@@ -87,8 +87,8 @@ def figure_architecture() -> Figure:
         "pcgcd.circuits.queries, pcgcd.engine",
     )
     masks = _Part(2.05, 1.85, 2.2, _GREEN, "masks", "LCD, GCD")
-    proposals = _Part(4.85, 1.85, 2.2, _GREEN, "proposals", "LCD, GCD, P-GCD")
-    potentials = _Part(7.1, 1.85, 1.9, _GREEN, "potentials", "prefix, look-ahead")
+    proposals = _Part(4.85, 1.85, 2.6, _GREEN, "proposals", "LCD, GCD, P-GCD, twisted")
+    potentials = _Part(7.3, 1.85, 1.9, _GREEN, "potentials", "prefix, look-ahead")
     smc = _Part(
         4.85,
         0.72,

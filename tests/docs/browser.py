@@ -51,7 +51,7 @@ const look = (page) => {
     formulas: all(".katex").length,
     unset: [...all(".arithmatex").filter((e) => !e.querySelector(".katex")), ...all(".katex-error")]
       .map((e) => cut(e.textContent)),
-    wide: all("pre > code").filter((e) => e.scrollWidth > e.clientWidth + 1)
+    wide: all("pre > code, .md-typeset__scrollwrap").filter((e) => e.scrollWidth > e.clientWidth + 1)
       .map((e) => cut(e.textContent)),
     overflow: d.documentElement.scrollWidth - d.documentElement.clientWidth,
     broken: all("img").filter((i) => i.complete && !i.naturalWidth).map((i) => i.src),
@@ -85,7 +85,7 @@ class Report(NamedTuple):
         foreign: Addresses outside the site that the page asked for.
         formulas: How many formulas are set.
         unset: Formulas that are shown as they were written.
-        wide: Blocks of code that do not fit.
+        wide: Blocks of code and tables that do not fit.
         overflow: By how many pixels the page is wider than the window.
         broken: Pictures that are not shown.
         text: All that can be read.

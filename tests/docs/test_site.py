@@ -60,9 +60,9 @@ def test_formulas_are_set(pages: dict[str, Report]) -> None:
 
 
 @pytest.mark.slow
-def test_code_fits_into_the_page(pages: dict[str, Report]) -> None:
+def test_code_and_tables_fit_into_the_page(pages: dict[str, Report]) -> None:
     for report in pages.values():
-        assert not report.wide, f"{report.page}: these blocks of code are too wide"
+        assert not report.wide, f"{report.page}: these blocks of code or tables are too wide"
         assert report.overflow <= 0, report.page
 
 
