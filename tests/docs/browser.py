@@ -51,7 +51,8 @@ const look = (page) => {
     formulas: all(".katex").length,
     unset: [...all(".arithmatex").filter((e) => !e.querySelector(".katex")), ...all(".katex-error")]
       .map((e) => cut(e.textContent)),
-    wide: all("pre > code, .md-typeset__scrollwrap").filter((e) => e.scrollWidth > e.clientWidth + 1)
+    wide: all("pre > code, .md-typeset__scrollwrap")
+      .filter((e) => e.scrollWidth > e.clientWidth + 1)
       .map((e) => cut(e.textContent)),
     overflow: d.documentElement.scrollWidth - d.documentElement.clientWidth,
     broken: all("img").filter((i) => i.complete && !i.naturalWidth).map((i) => i.src),
