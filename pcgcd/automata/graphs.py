@@ -237,11 +237,7 @@ class Graph:
 
         Past the limit of work nothing is changed. A deterministic automaton needs no limit.
         """
-        forward, backward = self.adjacency(), self.reversed().adjacency()
-        # Equal states are equally far from acceptance: a good partition to begin with.
-        distance = search(backward.offsets, backward.target, self.accepting)[1]
-        far = distance[distance < NEVER].max(initial=-1) + 1
-        start = np.minimum(distance, far)
+        forward, start = self.adjacency(), self._by_distance()
         block, count = partition.refine(
             *forward, self.sets, start, int(start.max()) + 1, work_limit
         )
@@ -257,6 +253,13 @@ class Graph:
             initial=np.isin(np.arange(count), block[self.initial]),
             accepting=self.accepting[representative],
         ).joined()
+
+    def _by_distance(self) -> Indices:
+        """The steps from each state to acceptance, equal for equal states; the last: no way."""
+        order, offsets = edge_kernels.group(self.target, self.num_states)
+        distance = search(offsets, self.source[order], self.accepting)[1]
+        result: Indices = np.minimum(distance, distance[distance < NEVER].max(initial=-1) + 1)
+        return result
 
     def reduced(self) -> Graph:
         """Quotients by bisimulations forward and backward, until neither helps."""
