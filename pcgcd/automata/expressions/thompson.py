@@ -18,6 +18,7 @@ of states and edges added.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -115,11 +116,11 @@ class _Construction:
         self.built, self.state_limit, self.with_letters = built, state_limit, with_letters
         self.letters: dict[Block, int] = {}
         self.count = 2
-        self.source: list[int] = []
-        self.target: list[int] = []
-        self.label: list[int] = []
-        self.empty_source: list[int] = []
-        self.empty_target: list[int] = []
+        self.source = array("q")
+        self.target = array("q")
+        self.label = array("q")
+        self.empty_source = array("q")
+        self.empty_target = array("q")
         # Labels 0..255 are single bytes, the others are numbered as they come.
         self.masks = _SINGLE_BYTES.copy()
         self.fragments: dict[tuple[int, bool], _Fragment] = {}
@@ -220,18 +221,16 @@ class _Construction:
         shift = first + size * np.arange(len(entries)) - fragment.states.start
         begin, end = np.asarray(entries)[:, None], np.asarray(exits)[:, None]
 
-        def moved(states: list[int]) -> list[int]:
-            array = np.array(states, dtype=np.int64)
-            inner = array + shift[:, None]
-            outer = np.where(array == fragment.exit, end, inner)
-            result: list[int] = np.where(array == fragment.entry, begin, outer).ravel().tolist()
-            return result
+        def append_moved(states: array[int], part: slice) -> None:
+            old = _array(states[part])
+            outer = np.where(old == fragment.exit, end, old + shift[:, None])
+            states.frombytes(np.where(old == fragment.entry, begin, outer).tobytes())
 
-        self.source += moved(self.source[fragment.edges])
-        self.target += moved(self.target[fragment.edges])
+        append_moved(self.source, fragment.edges)
+        append_moved(self.target, fragment.edges)
         self.label += self.label[fragment.edges] * len(entries)
-        self.empty_source += moved(self.empty_source[fragment.empty])
-        self.empty_target += moved(self.empty_target[fragment.empty])
+        append_moved(self.empty_source, fragment.empty)
+        append_moved(self.empty_target, fragment.empty)
 
     def place_often(
         self,
@@ -243,9 +242,9 @@ class _Construction:
         """The body between each pair of states."""
         if isinstance(body, ByteSet):
             if body.mask:
-                self.source += entries
-                self.target += exits
-                self.label += [self.number(body.mask)] * len(entries)
+                self.source.extend(entries)
+                self.target.extend(exits)
+                self.label.extend([self.number(body.mask)] * len(entries))
             return
         self.stack.append(partial(self.place_copies, body, entries, exits, nonempty))
 
@@ -267,9 +266,9 @@ class _Construction:
             self.empty_move(entry, exit_)
             return
         states = self.chain(len(text), entry, exit_)
-        self.source += states[:-1]
-        self.target += states[1:]
-        self.label += text
+        self.source.extend(states[:-1])
+        self.target.extend(states[1:])
+        self.label.extend(text)
 
     def place_repeat(self, expression: Repeat, entry: int, exit_: int) -> None:
         body, least, most = expression.body, expression.least, expression.most
@@ -347,16 +346,15 @@ class _Construction:
 
     def place_automaton(self, fa: FiniteAutomaton, entry: int, exit_: int, nonempty: bool) -> None:
         first = self.new_states(fa.num_states)
-        number = list(map(self.number, fa.labels.masks))
-        label = [number[i] for i in fa.label.tolist()]
-        self.source += (fa.source + first).tolist()
-        self.target += (fa.target + first).tolist()
-        self.label += label
+        label = _array(list(map(self.number, fa.labels.masks)))[fa.label]
+        self.source.frombytes((fa.source + first).tobytes())
+        self.target.frombytes((fa.target + first).tobytes())
+        self.label.frombytes(label.tobytes())
         if nonempty:
             starting = np.flatnonzero(fa.initial_mask[fa.source])
-            self.source += [entry] * len(starting)
-            self.target += (fa.target[starting] + first).tolist()
-            self.label += [label[edge] for edge in starting.tolist()]
+            self.source.extend([entry] * len(starting))
+            self.target.frombytes((fa.target[starting] + first).tobytes())
+            self.label.frombytes(label[starting].tobytes())
         else:
             for state in np.flatnonzero(fa.initial_mask).tolist():
                 self.empty_move(entry, first + state)
@@ -404,5 +402,5 @@ def construct(
     return graph, tuple(construction.letters)
 
 
-def _array(values: list[int]) -> Any:
+def _array(values: array[int] | list[int]) -> Any:
     return np.array(values, dtype=np.int64)
