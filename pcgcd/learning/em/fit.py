@@ -77,7 +77,8 @@ def fit(
         pseudocount: Mass added to each distribution, spread evenly over what is possible there.
         dropout: The fraction of tokens that are hidden from each step.
         held_out: Sequences to measure likelihood on after each epoch; the best epoch's model wins.
-        patience: Stop after this many epochs without a better one; by default never.
+        patience: Stop after this many epochs without a better one (the start does not count); by
+            default never.
         keep_last: Also return the model of the last epoch, if another one wins.
         seed: Decides the order of batches and what is dropped.
         engine: "own", or "pyjuice": dense transitions, on a CUDA device, in one process, with a
@@ -374,10 +375,18 @@ class _Run:
         state.history.append(Epoch(state.epoch, self.size, train, held_out, round(seconds, 3)))
         _LOGGER.info("epoch %d: %.4f in training, %s held out", state.epoch, train, held_out)
         self._keep_if_best(held_out)
-        tired = plan.patience is not None and state.epoch - state.best_epoch >= plan.patience
-        state.finished = state.epoch >= plan.epochs or (held_out is not None and tired)
+        state.finished = state.epoch >= plan.epochs or (held_out is not None and self._is_tired())
         state.batch, state.tokens, state.log_likelihood, state.seconds = 0, 0, 0.0, 0.0
         self._save()
+
+    def _is_tired(self) -> bool:
+        """Whether no epoch was better than the ones before it for too long.
+
+        The start does not count: the first steps forget a good one, and later ones make up for it.
+        """
+        state, patience = self.state, self.plan.patience
+        best = max(state.history, key=lambda epoch: epoch.held_out or -math.inf)
+        return patience is not None and state.epoch - best.epoch >= patience
 
     def _keep_if_best(self, held_out: float | None) -> None:
         state = self.state
