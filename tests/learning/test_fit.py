@@ -231,12 +231,12 @@ def test_patience_does_not_count_a_start_that_is_hard_to_beat() -> None:
     """Steps of a few sequences forget the truth at first, and come nearer as they get smaller."""
     truth = dense(2, 30, seed=4, dtype=torch.float32)
     data, held_out = sampled(truth, 400, 6), sampled(truth, 400, 6, seed=1)
-    found = fit(truth, data, epochs=8, patience=1, batch_size=20, held_out=held_out)
+    found = fit(truth, data, epochs=10, patience=2, batch_size=20, held_out=held_out)
     values = [entry.held_out or 0.0 for entry in found.history]
     assert found.best_epoch == 0
     assert torch.equal(found.hmm.emission, truth.emission)
-    assert len(values) > 2
-    assert all(later > before for before, later in itertools.pairwise(values[:-1]))
+    assert len(values) == 10
+    assert values[-1] > values[0] + 0.05
 
 
 def test_held_out_likelihood_is_that_of_the_model() -> None:
