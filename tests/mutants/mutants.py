@@ -124,8 +124,8 @@ MUTANTS = (
     Mutant(
         "a portfolio without memory: tokens are mixed, not stretches",
         "decoding/portfolio.py",
-        "prior = log_stretch.masked_fill(~able, -torch.inf) if",
-        "prior = (0 * log_stretch).masked_fill(~able, -torch.inf) if",
+        "prior = log_stretch.masked_fill(~able, -torch.inf)",
+        "prior = (0 * log_stretch).masked_fill(~able, -torch.inf)",
         _PORTFOLIO,
     ),
     Mutant(
@@ -145,8 +145,8 @@ MUTANTS = (
     Mutant(
         "guided methods without GCD",
         "decoding/requests.py",
-        '"weigh") and share:',
-        '"weigh") and not share:',
+        "if ahead and share:",
+        "if ahead and not share:",
         _PORTFOLIO,
     ),
     Mutant(
