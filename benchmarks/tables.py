@@ -146,10 +146,10 @@ SECTIONS = {
     ),
     "guidance_samples": Section(
         "An HMM from 30,000 samples, and GCD at equal time",
-        "The same with an HMM of the same size that was distilled from 30,000 samples of four kinds "
-        "of prompts, and with GCD at twice the particles, which takes at least as long as the "
-        "default method. The rows of GCD and of GCD, spelled on function calls, which need no HMM, "
-        "are those of the table above.",
+        "The same with an HMM of the same size that was distilled from 30,000 samples of four "
+        "kinds of prompts, and with GCD at twice the particles, which takes about as long as the "
+        "default method on words, and longer on function calls. The rows of GCD and of GCD, "
+        "spelled on function calls, which need no HMM, are those of the table above.",
         _guidance,
     ),
     "prompt_knowledge": Section(
