@@ -11,6 +11,8 @@ import torch
 
 from pcgcd.errors import CheckpointError, EmptyLanguageError, InvalidParameterError
 from pcgcd.learning import SampleSet, Source, sample
+from pcgcd.learning.distillation import sampling
+from pcgcd.learning.distillation.prompts import constraint_of
 from pcgcd.learning.distillation.sampling import SessionEngine
 from pcgcd.lm import LanguageModel
 from tests.learning.worlds import distance, frequencies, table, texts
@@ -200,6 +202,23 @@ def test_a_constraint_that_needs_more_tokens_is_left_out_and_reported(
     free = draw(tmp_path / "free", prompts=[(0,), (1,), (2,)], group=2, shard_size=12)
     rows = found.prompts == 2
     assert torch.equal(found.tokens[rows], free.tokens[rows])
+
+
+def test_a_constraint_is_compiled_once_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+
+    def counted(described: Any) -> Any:
+        compiled.append(described["regex"])
+        return constraint_of(described)
+
+    monkeypatch.setattr(sampling, "constraint_of", counted)
+    monkeypatch.setattr(sampling, "_KEPT_AUTOMATA", 1)
+    patterns = ["ab+", "ba+", "a{20}", "bb+"]
+    prompts = [Source((0,), {"regex": pattern}) for pattern in patterns]
+    draw(tmp_path, prompts=prompts, samples=4, batch_size=1)
+    assert sorted(compiled) == sorted(patterns)
 
 
 def test_an_engine_with_sessions_answers_all_prompts(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ class _Distillation:
             lm=self.lm,
             prompts=self._prompts(self.training) if start.method == "lvd" else None,
             seed=self.seed,
-            progress=_told(on_read, min(start.max_samples, len(self.training))),
+            progress=_told(on_read, len(spread(self.training, start.max_samples))),
         )
         save_hmm(hmm, folder, vocabulary=self.lm.vocabulary, facts=facts)
 

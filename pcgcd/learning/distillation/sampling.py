@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -177,6 +177,8 @@ class _Drawing:
     batch_size: int
     progress: Callable[[int, int], None] | None
     automata: dict[str, FiniteAutomaton] = field(default_factory=dict)
+    # Why the constraints of some prompts cannot be met in so many tokens.
+    too_long: dict[int, EmptyLanguageError] = field(default_factory=dict)
 
     def shard(self, number: int) -> Shard:
         """One shard. What is drawn depends on its number only, not on other shards."""
@@ -190,13 +192,17 @@ class _Drawing:
         shape, generator = (manifest.shard_size, manifest.length), torch.Generator()
         uniform = torch.rand(shape, generator=generator.manual_seed(seed), dtype=torch.float64)
         prompts = [manifest.prompt_of(row) for row in rows]
-        bound = self._bound(set(prompts))
-        constrained = torch.tensor([p in bound for p in prompts])
         ids = {p: self.lm.encode(self.sources[p].prompt) for p in set(prompts)}
         # Prompts of similar length share a batch, so that little is padded.
-        free = sorted(
-            (~constrained).nonzero().flatten().tolist(), key=lambda row: len(ids[prompts[row]])
-        )
+        by_length = sorted(range(len(rows)), key=lambda row: len(ids[prompts[row]]))
+        bound: set[int] = set()
+        for first in self._constrained_batches(by_length, prompts):
+            self._constrained(first, prompts, ids, seed, tokens, log_probs)
+            bound.update(prompts[row] for row in first)
+        if all(p in self.too_long for p in prompts):
+            raise self.too_long[prompts[0]]
+        constrained = torch.tensor([p in bound for p in prompts])
+        free = [row for row in by_length if prompts[row] not in bound]
         for start in range(0, len(free), self.batch_size):
             batch = free[start : start + self.batch_size]
             tokens[batch], log_probs[batch] = self.engine.answer(
@@ -206,14 +212,21 @@ class _Drawing:
                 seed_of(seed, "batch", start),
             )
             self._report_new(tokens[batch])
-        first = [
-            row for row in constrained.nonzero().flatten().tolist() if row % manifest.group == 0
-        ]
-        first.sort(key=lambda row: len(ids[prompts[row]]))
-        at_once = max(1, self.batch_size // manifest.group)
-        for start in range(0, len(first), at_once):
-            self._constrained(first[start : start + at_once], prompts, ids, seed, tokens, log_probs)
         return Shard(tokens, log_probs, constrained)
+
+    def _constrained_batches(
+        self, rows: Iterable[int], prompts: Sequence[int]
+    ) -> Iterator[list[int]]:
+        """The first rows of groups whose answers are constrained, as many as are drawn at once."""
+        batch: list[int] = []
+        for row in rows:
+            if row % self.manifest.group == 0 and self._is_bound(prompts[row]):
+                batch.append(row)
+                if len(batch) == max(1, self.batch_size // self.manifest.group):
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
 
     def _constrained(
         self,
@@ -250,28 +263,22 @@ class _Drawing:
                 log_probs[place] = result.log_probs[particle]
             self._report_new(tokens[list(rows)])
 
-    def _bound(self, prompts: Iterable[int]) -> set[int]:
-        """Return the prompts whose answers are constrained.
+    def _is_bound(self, prompt: int) -> bool:
+        """Whether the answer to a prompt is constrained.
 
-        Where no valid answer is short enough, a prompt is answered freely, and that is reported;
-        if it is so with all of them, the length is wrong.
+        Where no valid answer is short enough it is drawn freely, and that is reported once.
         """
-        found, errors, count = set(), [], 0
-        for prompt in sorted(prompts):
-            count += 1
-            if self.sources[prompt].constraint is None:
-                continue
-            try:
-                Target(self._automaton(prompt)).engine().check(self.manifest.length)
-                found.add(prompt)
-            except EmptyLanguageError as error:
-                if error.shortest_length is None:
-                    raise
-                errors.append(error)
-                _LOGGER.warning("prompt %d is answered without its constraint: %s", prompt, error)
-        if errors and len(errors) == count:
-            raise errors[0]
-        return found
+        if self.sources[prompt].constraint is None or prompt in self.too_long:
+            return False
+        try:
+            Target(self._automaton(prompt)).engine().check(self.manifest.length)
+        except EmptyLanguageError as error:
+            if error.shortest_length is None:
+                raise
+            self.too_long[prompt] = error
+            _LOGGER.warning("prompt %d is answered without its constraint: %s", prompt, error)
+            return False
+        return True
 
     def _automaton(self, prompt: int) -> FiniteAutomaton:
         described = self.sources[prompt].constraint

@@ -385,7 +385,10 @@ class _Run:
         The start does not count: the first steps forget a good one, and later ones make up for it.
         """
         state, patience = self.state, self.plan.patience
-        best = max(state.history, key=lambda epoch: epoch.held_out or -math.inf)
+        best = max(
+            state.history,
+            key=lambda epoch: -math.inf if epoch.held_out is None else epoch.held_out,
+        )
         return patience is not None and state.epoch - best.epoch >= patience
 
     def _keep_if_best(self, held_out: float | None) -> None:
