@@ -19,6 +19,7 @@ from pcgcd.automata.expressions import (
     Member,
 )
 from pcgcd.automata.expressions.blocks import clashes, expand, expanded_size, make_block, opened
+from pcgcd.automata.expressions.chains import Chain
 from pcgcd.automata.expressions.thompson import (
     construct,
     post_order,
@@ -140,6 +141,12 @@ def _symbolic(
     """
     if isinstance(expression, Block) and deterministic == "auto":
         return expression.graph, expression.inside
+    if deterministic == "auto" and (chain := Chain.of(expression)) is not None:
+        body = compile_expression(chain.body, state_limit=state_limit)
+        _check_size(expression, chain.num_states(body), state_limit)
+        linked = chain.linked(body)
+        if linked is not None:
+            return linked, ()
     built = _built_parts(expression, state_limit, deterministic)
     graph, inside = _graph(expression, built, state_limit, with_letters=deterministic == "auto")
     if deterministic != "auto":

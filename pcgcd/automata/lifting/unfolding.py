@@ -4,12 +4,14 @@ An expression compiles to a small automaton with blocks as letters (see
 :mod:`pcgcd.automata.expressions.blocks`). What a walk needs of the large automaton, in which each
 edge of a block is a copy of the block's own automaton, is only the copies that it enters. States
 are numbered copy by copy; the transitions of a copy are written when a walk first meets one of its
-states.
+states, those of a large one only around this state.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,6 +37,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 _MOST_STATES = 100_000  # a kilobyte each, once they are written
 _END = -2  # in a part: the end of the block
 _UNWRITTEN = -2  # in a table: the first cell with several targets, of which there are none
+_AT_ONCE = 512  # states that are written together
 
 
 class _Part(NamedTuple):
@@ -45,7 +48,8 @@ class _Part(NamedTuple):
         byte_class: The class of each byte, (256,).
         loops: The bytes on which each state only stays, (S, 4).
         entry: The targets of its start, (256,).
-        ways: The edges of blocks: from a state (None: from the start), through a part, to a state.
+        ways: The edges of blocks: from a state (-1: from the start), through a part, to a state.
+            They are sorted.
         distance: The least number of bytes from each inner state to the end, (S,).
         length: The least number of bytes of a text.
         used: The bytes that occur in texts, (256,).
@@ -55,7 +59,7 @@ class _Part(NamedTuple):
     byte_class: Array
     loops: Array
     entry: Array
-    ways: tuple[tuple[int | None, _Part, int], ...]
+    ways: tuple[tuple[int, _Part, int], ...]
     distance: Array
     length: int
     used: Array
@@ -77,19 +81,20 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     if len(several):
         return None
     number = inner_numbers(graph) if is_block else np.arange(graph.num_states)
-    number = np.where(number < 0, _END, number)
-    moves = np.where(by_class >= 0, number[by_class], EMPTY).astype(np.int32)
+    number = np.where(number < 0, _END, number).astype(np.int32)
+    moves = number[by_class]
+    moves[by_class < 0] = EMPTY
     byte_class = frozen(graph.token_class[:256].copy())
     [start] = np.flatnonzero(graph.initial).tolist()
     is_inner = number >= 0
-    ways: list[tuple[int | None, _Part, int]] = []
+    ways: list[tuple[int, _Part, int]] = []
     for k, part in enumerate(parts):
         column = moves[:, graph.token_class[256 + k]]
         for state in np.flatnonzero(column != EMPTY).tolist():
             if is_inner[state]:
                 ways.append((int(number[state]), part, int(column[state])))
             if state == start and is_block:
-                ways.append((None, part, int(column[state])))
+                ways.append((-1, part, int(column[state])))
     lengths = np.full(graph.num_classes, NEVER, dtype=np.int64)
     np.minimum.at(lengths, graph.token_class, [1] * 256 + [part.length for part in parts])
     cost = np.where(label_class, lengths, NEVER).min(axis=1, initial=NEVER)
@@ -106,7 +111,7 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
         byte_class,
         self_loops(delta, byte_class),
         moves[start, byte_class],
-        tuple(ways),
+        tuple(sorted(ways, key=itemgetter(0))),
         distance[is_inner],
         int(distance[start]),
         used,
@@ -128,13 +133,15 @@ class UnfoldingTable(ByteTable):
     Attributes:
         copies: The copies so far.
         owner: The copy that each state belongs to, (S,).
-        is_written: Whether the transitions of each copy are written.
+        is_written: Whether the transitions of each state are written, (S,).
+        is_marked: Whether those that are not are marked as such, for each so many states at once.
         known: The copy of each part with each end.
     """
 
     copies: list[_Copy]
     owner: Array
-    is_written: list[bool]
+    is_written: Array
+    is_marked: Array
     known: dict[tuple[int, int], int]
 
     @classmethod
@@ -162,10 +169,12 @@ class UnfoldingTable(ByteTable):
             True,
             copies=[],
             owner=np.zeros(size, dtype=np.int32),
-            is_written=[],
+            is_written=np.zeros(size, dtype=np.bool_),
+            is_marked=np.zeros(size // _AT_ONCE + 1, dtype=np.bool_),
             known={},
         )
         table._place(part, 0, -1)
+        table._mark(np.flatnonzero(graph.initial))
         return table
 
     @property
@@ -173,33 +182,51 @@ class UnfoldingTable(ByteTable):
         return self.copies[-1].base + len(self.copies[-1].part.delta)
 
     def complete(self, state: int) -> bool:
-        """Write the transitions of the copy that a state belongs to; False if they are written."""
-        number = int(self.owner[state])
-        if self.is_written[number]:
+        """Write the transitions of a state, and those around it; False if they are written."""
+        if self.is_written[state]:
             return False
-        self._write(number)
+        self._write(state)
         return True
 
     def complete_all(self) -> None:
         """Write everything."""
         number = 0
         while number < len(self.copies):  # more are added while these are written
-            if not self.is_written[number]:
-                self._write(number)
+            part, base, _ = self.copies[number]
+            for state in range(base, base + len(part.delta), _AT_ONCE):
+                self.complete(state)
             number += 1
 
-    def _write(self, number: int) -> None:
-        part, base, end = self.copies[number]
-        rows = np.where(part.delta >= 0, part.delta + base, part.delta)
-        rows[part.delta == _END] = end
+    def _write(self, state: int) -> None:
+        """Write the transitions of some states of one copy."""
+        part, base, end = self.copies[int(self.owner[state])]
+        first = (state - base) // _AT_ONCE * _AT_ONCE
+        delta = part.delta[first : first + _AT_ONCE]
+        rows = np.where(delta >= 0, delta + base, delta)
+        rows[delta == _END] = end
+        self._mark(rows)
         rows = rows[:, part.byte_class]
-        for source, inner, target in part.ways:
-            if source is not None:
-                self._enter(rows[source], inner, end if target == _END else base + target)
+        begin = bisect_left(part.ways, first, key=itemgetter(0))
+        for source, inner, target in part.ways[begin:]:
+            if source >= first + len(rows):
+                break
+            self._enter(rows[source - first], inner, end if target == _END else base + target)
+        chosen = slice(base + first, base + first + len(rows))
         # Whoever reads without a lock sees all or nothing of a row.
-        self.moves.loops[base : base + len(rows)] = part.loops
-        self.moves.delta[base : base + len(rows)] = rows
-        self.is_written[number] = True
+        self.moves.loops[chosen] = part.loops[first : first + len(rows)]
+        self.moves.delta[chosen] = rows
+        self.is_written[chosen] = True
+
+    def _mark(self, states: Array) -> None:
+        """Let the transitions of states, and of those around them, say that they are not written.
+
+        Pages of memory that are never needed are never touched in this way.
+        """
+        is_met = np.bincount(states[states >= 0] // _AT_ONCE, minlength=len(self.is_marked)) > 0
+        for number in np.flatnonzero(is_met & ~self.is_marked).tolist():
+            chosen = slice(number * _AT_ONCE, (number + 1) * _AT_ONCE)
+            self.moves.delta[chosen][~self.is_written[chosen]] = _UNWRITTEN
+            self.is_marked[number] = True
 
     def _enter(self, row: Array, part: _Part, end: int) -> None:
         """Write the ways into a part to the row of a state."""
@@ -211,15 +238,15 @@ class UnfoldingTable(ByteTable):
         entry = part.entry
         row[entry >= 0] = entry[entry >= 0] + base
         row[entry == _END] = end
+        self._mark(row)
         for start, inner, target in part.ways:
-            if start is None:
-                self._enter(row, inner, end if target == _END else base + target)
+            if start >= 0:
+                break
+            self._enter(row, inner, end if target == _END else base + target)
 
     def _place(self, part: _Part, base: int, end: int) -> None:
         """Number the states of a copy."""
         stop = base + len(part.delta)
-        self.moves.delta[base:stop] = _UNWRITTEN
         self.distance[base:stop] = part.distance + (self.distance[end] if end >= 0 else 0)
         self.owner[base:stop] = len(self.copies)
         self.copies.append(_Copy(part, base, end))
-        self.is_written.append(False)
