@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import pcgcd
 from pcgcd.cli import main
 from pcgcd.cli.distill import _advice
 from pcgcd.cli.machine import share_machine
 from pcgcd.cli.main import _as_options
+from pcgcd.decoding.warming import compile_all_loops
 from pcgcd.demo import exact as demo
+from pcgcd.engine.backends import numba_kernels
 from pcgcd.errors import EmptyLanguageError
 
 
@@ -174,7 +177,19 @@ def test_a_process_that_has_torch_is_left_alone(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_warm_up_compiles_what_constraints_and_decoding_use(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    called = set()
+
+    def noted(name: str, loop: Any) -> Any:
+        return lambda *args: called.add(name) or loop(*args)
+
+    loops = [name for name, loop in vars(numba_kernels).items() if isinstance(loop, Dispatcher)]
+    loops = [name for name in loops if not name.startswith("_")]
+    for name in loops:
+        monkeypatch.setattr(numba_kernels, name, noted(name, getattr(numba_kernels, name)))
+    compile_all_loops.cache_clear()
     assert main(["warm-up"]) == 0
     assert capsys.readouterr().out.startswith("compiled in ")
+    assert "all_scores" in loops
+    assert called == set(loops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,20 @@ def _measured() -> Iterator[str]:
     assert own[1] == 0, "then the README must not say that none lets an invalid text pass"
     yield f"Of {bench['pcgcd']['with_instances']} real JSON schemas, {own[0]} are handled fully"
     yield "XGrammar: {} and {}; llguidance: {} and {}".format(*xgrammar, *llguidance)
+
+    shares = defaultdict(list)
+    for row in _results("budget/results")["rows"]:
+        if row["setting"] == "JSONSchemaBench, 32 tokens":
+            shares[row["method"]].append(row["score"])
+    assert {len(scores) for scores in shares.values()} == {6}
+    found = [
+        100 * sum(shares[name]) / 6 for name in ("GCD", "XGrammar", "llguidance", "outlines-core")
+    ]
+    assert shares["P-GCD"] == shares["GCD"]
+    yield "{:.0f} % are complete and valid (XGrammar: {:.0f} %, llguidance: {:.0f} %, ".format(
+        *found
+    )
+    yield f"outlines-core: {found[-1]:.0f} %)"
 
     run = next(run for run in _results("engines")["runs"] if run["whitespace"] == "free")
     for key, sentence in (

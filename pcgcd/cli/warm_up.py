@@ -5,18 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 20, "pattern": "^[a-z]"},
-        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True},
-        "more": {"not": {"type": "string"}},
-    },
-    "maxProperties": 4,
-}
-_TEXT = b'{"name": "ada"'
-_BUDGET = 60
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""
@@ -29,44 +17,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Compile by doing a little of everything."""
     del arguments
-    from pcgcd.automata.kernels.jit import always_compiled
+    from pcgcd.decoding.warming import compile_all_loops
 
     start = time.process_time()
-    with always_compiled():
-        _use_everything()
+    compile_all_loops()
     print(f"compiled in {time.process_time() - start:.0f} CPU seconds")
-
-
-def _use_everything() -> None:
-    import numpy as np
-    import torch
-
-    from pcgcd import HMM
-    from pcgcd.automata import Vocabulary
-    from pcgcd.automata.masks.table import MaskTable
-    from pcgcd.constraints import json_schema, keywords, regex
-    from pcgcd.decoding.targets import Target
-
-    tokens = [*(bytes([b]) for b in range(256)), b'{"', b'": "', b"ada", None]
-    vocabulary = Vocabulary.from_bytes(tokens, eos_ids=len(tokens) - 1)
-    words = keywords({"dog": ["dog", "dogs"]}, inflect=False)
-    spelled = regex("(a|b)*a(a|b){12}|[^x]{1,20}")
-    for constraint in (json_schema(_SCHEMA), words & "a dog", spelled):
-        automaton = constraint.compile(vocabulary)
-    automaton = json_schema(_SCHEMA).compile(vocabulary)
-    hmm = HMM.random(4, len(tokens), generator=torch.Generator().manual_seed(0))
-    for circuit in (automaton, hmm * automaton):
-        state = circuit.start([_BUDGET] * 2)
-        for byte in _TEXT:
-            state.next_tokens()
-            state.next_lookaheads()
-            state = state.select([0, 0]).advance([byte, byte])
-        state.log_lookahead()
-    lazy = Target.of(json_schema(_SCHEMA), vocabulary).engine().start([_BUDGET] * 2)
-    for byte in _TEXT:
-        lazy.allowed()
-        lazy = lazy.advance([byte, byte])
-    table = MaskTable.of(automaton)
-    rows = np.zeros((2, (len(tokens) + 31) // 32), dtype=np.uint32)
-    table.mask(table.start(), _BUDGET, rows[0])
-    table.masks([table.start()] * 2, _BUDGET, rows)

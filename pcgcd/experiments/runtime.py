@@ -2,7 +2,8 @@
 
 CPU time of the steps in which the whole batch goes on. What a method costs beside the language
 model is added to the model's own time, averaged over all methods, so that the model's noise is the
-same in every line. The prompt and what is made ready before the first token are counted apart.
+same in every line. The prompt and what is made ready before the first token are counted apart;
+loops are compiled before.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from pcgcd.decoding import SMC, Target
 from pcgcd.decoding.requests import choose
+from pcgcd.decoding.warming import compile_all_loops
 from pcgcd.engine import start_batch
 from pcgcd.experiments.function_calling import examples_of
 from pcgcd.experiments.harness.generating import Example, seed_of
@@ -141,6 +143,7 @@ def _row(
     budget: int,
     options: Options,
 ) -> list[Row]:
+    compile_all_loops()
     lm = _Timed(options.language_model)
     hmm = None if guide is None else guide()
     choice = choose(method, guided=hmm is not None, gcd_share=0.0)
