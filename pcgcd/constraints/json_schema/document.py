@@ -199,9 +199,11 @@ class Document:
                     self._dynamic[name] = self._dynamic.get(name, 0) + 1
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             self.uses_unevaluated = True
-        for keyword, bounds in (("maxLength", self.lengths), *((k, self.counts) for k in _COUNTS)):
+        if isinstance(schema.get("maxLength"), int):
+            self.lengths.append(schema["maxLength"])
+        for keyword in _COUNTS:
             if isinstance(schema.get(keyword), int):
-                bounds.append(schema[keyword])
+                self.counts.append(schema[keyword])
         return inner
 
 

@@ -53,6 +53,17 @@ class _Rung(NamedTuple):
     max_items: int = _MOST_ITEMS
 
 
+class _Reach(NamedTuple):
+    """How far a schema is written out: fields of :class:`Style`."""
+
+    max_depth: int
+    free_depth: int
+    max_length: int
+    max_items: int
+    escapes: bool
+    max_states: int
+
+
 _LADDER = (
     _Rung(6, 2),
     _Rung(6, 1),
@@ -82,22 +93,22 @@ def largest(
         if value is not None:
             most = None if name == "state_limit" else 100_000
             check_whole_number(name, value, int(name == "state_limit"), most)
-    styles = _styles(reader.document, style, limits)
-    narrowest = styles[-1]
+    reaches = _reaches(reader.document, limits)
+    narrowest = reaches[-1]
 
     def attempt(candidate: Style) -> tuple[Expression, Builder]:
         builder = Builder(reader, candidate)
         return build(builder), builder
 
     # What is too large even within the narrowest limits is refused before all others are tried.
-    for candidate in dict.fromkeys((*styles[:2], narrowest, *styles[2:])):
+    for candidate in dict.fromkeys((*reaches[:2], narrowest, *reaches[2:])):
         try:
-            built, builder = attempt(candidate)
+            built, builder = attempt(replace(style, **candidate._asdict()))
         except AutomatonTooLargeError:
-            if candidate is narrowest:
+            if candidate == narrowest:
                 raise
             continue
-        if candidate is not narrowest:
+        if candidate != narrowest:
             break
     # Each level of free values at most doubles the automaton.
     levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
@@ -112,9 +123,10 @@ def largest(
     return built
 
 
-def _styles(document: Document, style: Style, limits: Limits) -> list[Style]:
-    """The limits to try, the widest first; such as would change nothing are left out."""
+def _reaches(document: Document, limits: Limits) -> list[_Reach]:
+    """How far to go, the widest first; what would change nothing is left out."""
     lengths = document.lengths
+    longest_asked, most_asked = max(lengths, default=0), max(document.counts, default=0)
     state_limit = limits.state_limit or STATE_LIMIT
     # Bounds that cannot be kept anyway are lowered until the automaton is moderate.
     moderate = limits.state_limit or min(state_limit, _MODERATE)
@@ -123,13 +135,12 @@ def _styles(document: Document, style: Style, limits: Limits) -> list[Style]:
         is_possible = _PLAIN * sum(min(length, _LONGEST) for length in lengths) <= state_limit
         longest = _LONGEST if is_possible else _water_level(lengths, moderate // _PLAIN)
     counted = sum(min(length, longest) for length in lengths)
-    result: dict[Style, Style] = {}  # by what of it matters
+    result: dict[_Reach, _Reach] = {}  # by what of it matters
     for number, rung in enumerate(_LADDER):
         max_length = longest
         if limits.max_length is None:
             max_length = max(_SOME_LENGTH, int(longest * rung.part))
-        candidate = replace(
-            style,
+        candidate = _Reach(
             max_depth=rung.max_depth if limits.max_depth is None else limits.max_depth,
             free_depth=rung.free_depth if limits.free_depth is None else limits.free_depth,
             max_length=max_length,
@@ -137,10 +148,9 @@ def _styles(document: Document, style: Style, limits: Limits) -> list[Style]:
             escapes=number == 0 and _ESCAPED * counted <= min(_MOST_ESCAPED, state_limit),
             max_states=state_limit if rung in (_LADDER[1], _LADDER[-1]) else moderate,
         )
-        matters = replace(
-            candidate,
-            max_length=min(max_length, max(lengths, default=0)),
-            max_items=min(rung.max_items, max(document.counts, default=0)),
+        matters = candidate._replace(
+            max_length=min(max_length, longest_asked),
+            max_items=min(rung.max_items, most_asked),
             max_states=0,
         )
         if matters not in result or result[matters].max_states < candidate.max_states:

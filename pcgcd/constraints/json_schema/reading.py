@@ -62,6 +62,8 @@ def relaxed_keywords(relax: Iterable[str]) -> frozenset[str]:
     ['uniqueItems']
     """
     names = frozenset([relax] if isinstance(relax, str) else relax)
+    if not names:
+        return names
     own = (keyword for keywords in OWN_KEYWORDS.values() for keyword in keywords)
     known = {*own, *_IN_PLACE, *_UNEVALUATED}
     if names - known:
