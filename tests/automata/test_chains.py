@@ -98,3 +98,18 @@ def test_a_long_chain_is_written_only_where_it_is_entered():
     assert allowed == np.flatnonzero(unpack(full.mask(states), vocabulary.size)).tolist()
     for remaining in (1, 2, 3):
         assert (full.mask(states, remaining) == lazy.mask(lazy_states, remaining)).all()
+
+
+def test_blocks_deep_inside_a_large_copy_are_entered():
+    pieces = [b"[", b"]", b"x", b"x" * 100, b"a", b"[a", b"a]]"]
+    vocabulary = Vocabulary.from_bytes([*pieces, None], eos_ids=len(pieces))
+    inner = compile_block(literal("[") + star(literal("a")) + literal("]"))
+    text = compile_block(literal("[" + "x" * 1_300) + inner + literal("x" * 700 + "]"))
+    lazy, full = TokenMasks(text, vocabulary), MaskTable(lift(compile_expression(text), vocabulary))
+    assert isinstance(lazy._table, UnfoldingTable)
+    states, lazy_states = full.start(), lazy.start()
+    for token in [0, *[3] * 13, 5, 4, 1, *[3] * 7, 1]:
+        assert (full.mask(states) == lazy.mask(lazy_states)).all()
+        assert unpack(full.mask(states), vocabulary.size)[token]
+        states, lazy_states = full.advance(states, token), lazy.advance(lazy_states, token)
+    assert (full.mask(states) == lazy.mask(lazy_states)).all()

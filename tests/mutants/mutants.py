@@ -37,6 +37,7 @@ _MASKS = ("tests/automata/test_masks.py",)
 _SPELLING = ("tests/decoding/test_spelling.py",)
 _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
+_CHAINS = ("tests/automata/test_chains.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
 _SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
 _COPYING = ("tests/hmm/test_copying.py",)
@@ -276,6 +277,34 @@ MUTANTS = (
         "key = (id(part), end)",
         "key = (id(part), 0)",
         _UNFOLDING,
+    ),
+    Mutant(
+        "states that are not written look as if they were",
+        "automata/lifting/unfolding.py",
+        "        self._mark(rows)\n",
+        "",
+        (*_UNFOLDING, *_CHAINS),
+    ),
+    Mutant(
+        "the ways into blocks from far inside a large copy are left out",
+        "automata/lifting/unfolding.py",
+        "begin = bisect_left(part.ways, first, key=itemgetter(0))",
+        "begin = 0 if first == 0 else len(part.ways)",
+        (*_UNFOLDING, *_CHAINS),
+    ),
+    Mutant(
+        "a counted repeat may end one too late",
+        "automata/expressions/chains.py",
+        "closing = joints[self.least :]",
+        "closing = joints[self.least + 1 :]",
+        _CHAINS,
+    ),
+    Mutant(
+        "a repeat without an end ends",
+        "automata/expressions/chains.py",
+        "(body.source == start) & (self.most is None)",
+        "(body.source == start) & (self.most is not None)",
+        _CHAINS,
     ),
     Mutant(
         "padding allows no end after an accepting state",
