@@ -89,10 +89,9 @@ def _measured() -> Iterator[str]:
         100 * sum(shares[name]) / 6 for name in ("GCD", "XGrammar", "llguidance", "outlines-core")
     ]
     assert shares["P-GCD"] == shares["GCD"]
-    yield "{:.0f} % are complete and valid (XGrammar: {:.0f} %, llguidance: {:.0f} %, ".format(
-        *found
-    )
-    yield f"outlines-core: {found[-1]:.0f} %)"
+    own_share, *others = (f"{share:.0f} %" for share in found)
+    said = "XGrammar: {}, llguidance: {}, outlines-core: {}".format(*others)
+    yield f"{own_share} are complete and valid ({said})"
 
     run = next(run for run in _results("engines")["runs"] if run["whitespace"] == "free")
     for key, sentence in (
