@@ -8,7 +8,7 @@ from pcgcd.decoding.generator import Generator
 from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.population import Population, extend, resample
 from pcgcd.decoding.portfolio import Portfolio
-from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
+from pcgcd.decoding.potentials import Hedged, LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.randomness import Draw, Randomness
 from pcgcd.decoding.requests import METHODS, Request
@@ -38,6 +38,7 @@ __all__ = [
     "Genealogy",
     "Generation",
     "Generator",
+    "Hedged",
     "LookAhead",
     "Move",
     "NextStep",

@@ -14,7 +14,7 @@ from torch import Tensor
 from pcgcd.decoding.contracts import check_ancestors, check_log_twist
 from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.portfolio import draw, shares_after
-from pcgcd.decoding.potentials import Potential
+from pcgcd.decoding.potentials import Potential, hedged
 from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.resampling import Resampler, effective_sample_size
@@ -50,6 +50,8 @@ class Population:
         active: The particles that go on.
         state: The prefixes, one row for each active particle.
         log_evidence: What resampling has moved from the weights to the evidence, by task.
+        hedge: How much of the resampling goes without the potential; see
+            :class:`pcgcd.decoding.Hedged`.
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -64,10 +66,15 @@ class Population:
     active: tuple[int, ...]
     state: PrefixState
     log_evidence: tuple[float, ...]
+    hedge: float = 0.0
 
     @classmethod
     def start(
-        cls, state: PrefixState, task: Sequence[int], shares: Tensor | None = None
+        cls,
+        state: PrefixState,
+        task: Sequence[int],
+        shares: Tensor | None = None,
+        hedge: float = 0.0,
     ) -> Population:
         """Before the first token, all weights one.
 
@@ -75,6 +82,7 @@ class Population:
             state: The empty prefixes.
             task: The task of each.
             shares: Those of the parts of the proposal; by default it has one part.
+            hedge: How much of the resampling goes without the potential.
         """
         count = state.num_rows
         shares = torch.ones(1, dtype=torch.float64) if shares is None else shares
@@ -92,6 +100,7 @@ class Population:
             active=tuple(range(count)),
             state=state,
             log_evidence=(0.0,) * (max(task, default=-1) + 1),
+            hedge=hedge,
         )
 
     @property
@@ -111,11 +120,22 @@ class Population:
         return self._members[task]
 
     @cached_property
+    def _chances(self) -> list[Tensor]:
+        return [
+            hedged(self.log_weights[members], self.log_twist[members], self.hedge)
+            for members in self._members
+        ]
+
+    def log_chances(self, task: int) -> Tensor:
+        """What the particles of a task are resampled by: their weights, hedged; (k,)."""
+        return self._chances[task]
+
+    @cached_property
     def _sizes(self) -> list[float]:
-        return [effective_sample_size(self.log_weights[members]) for members in self._members]
+        return [effective_sample_size(chances) for chances in self._chances]
 
     def effective_sample_size(self, task: int) -> float:
-        """How many equally weighted particles these are worth."""
+        """How many equally weighted particles these are worth when they are resampled."""
         return self._sizes[task]
 
     def total_log_evidence(self, task: int) -> float:
@@ -269,11 +289,11 @@ def resample(
         if task not in going or size == 0 or size > threshold * len(members) * (1 + 1e-9):
             continue
         happened = True
-        mine = population.log_weights[members]
-        weights = (mine - mine.logsumexp(0)).exp()
+        chances = population.log_chances(task)
+        weights = (chances - chances.logsumexp(0)).exp()
         chosen = check_ancestors(method(weights.clone(), rng), weights, method)
-        evidence[task] += _log_mean(mine)
-        log_weights[members] = 0.0
+        evidence[task] += _log_mean(chances)
+        log_weights[members] = (population.log_weights[members] - chances)[list(chosen)]
         log_parts[members] = shares_after(log_parts[members], weights, population.shares).log()
         for place, parent in zip(members, chosen, strict=True):
             ancestors[place] = members[parent]
@@ -295,6 +315,7 @@ def resample(
             active=active,
             state=population.state.select([row_of[ancestors[i]] for i in active]),
             log_evidence=tuple(evidence),
+            hedge=population.hedge,
         ),
         tuple(ancestors),
     )

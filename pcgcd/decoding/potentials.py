@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pcgcd.decoding.proposals import check_weight
 from pcgcd.engine.state import PrefixState
+from pcgcd.errors import InvalidParameterError
 
 
 class Potential(Protocol):
@@ -85,3 +86,60 @@ class LookAhead:
         log_chance = state.log_lookahead().double().cpu()
         # Not zero times infinity: what cannot be completed stays impossible.
         return torch.where(log_chance.isneginf(), log_chance, (1 - self.w) * log_chance)
+
+
+@dataclass(frozen=True)
+class Hedged:
+    """Another potential, on which resampling relies only in part.
+
+    A look-ahead that is wrong makes resampling drop the very particles that turn out well, and the
+    weights cannot bring them back. Where a particle has the weight w psi, with w = p_lm / q, it is
+    resampled by
+
+        w (share + (1 - share) psi / mean),      mean = sum w psi / sum w over the particles,
+
+    and keeps the rest as its weight: a defensive mixture (Hesterberg, 1995) of SMC without the
+    potential and with it. So no particle has less than ``share`` of the offspring that it would
+    have without the potential. What comes after the resampling divides by the same numbers, so that
+    the evidence stays unbiased.
+
+    Attributes:
+        potential: What rates the prefixes.
+        share: From 0, which is the potential itself, to 1, which resamples without it.
+    """
+
+    potential: Potential
+    share: float
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        if not 0 <= self.share <= 1:
+            raise InvalidParameterError(f"the share must lie in [0, 1], but is {self.share}")
+
+    @property
+    def needs_guide(self) -> bool:
+        """Whether the potential does."""
+        return self.potential.needs_guide
+
+    def log_twist(self, state: PrefixState) -> Tensor:
+        """Return what the potential says."""
+        return self.potential.log_twist(state)
+
+
+def hedge_of(potential: Potential) -> float:
+    """How much of the resampling goes without the potential."""
+    return potential.share if isinstance(potential, Hedged) else 0.0
+
+
+def hedged(log_weights: Tensor, log_twist: Tensor, share: float) -> Tensor:
+    """What the particles of a task are resampled by, (k,); see :class:`Hedged`.
+
+    >>> hedged(torch.tensor([0.0, -9.0]), torch.tensor([0.0, -9.0]), 0.5).exp()  # alike but for psi
+    tensor([1.4999, 0.5001])
+    """
+    alone = (log_weights - log_twist).masked_fill(log_twist.isneginf(), -torch.inf)
+    log_mean = log_weights.logsumexp(0) - alone.logsumexp(0)
+    if share == 0 or not bool(log_mean.isfinite()):
+        return log_weights
+    shares = log_mean.new_tensor([share, 1 - share]).log()
+    return alone + torch.logaddexp(shares[0], shares[1] + log_twist - log_mean)

@@ -12,7 +12,7 @@ from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint, constraint_of, openai_tools
 from pcgcd.decoding.contracts import needs_guide
 from pcgcd.decoding.portfolio import Portfolio
-from pcgcd.decoding.potentials import LookAhead, Potential, PrefixValidity, Terminal
+from pcgcd.decoding.potentials import Hedged, LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.spelling import Spelled, SpelledPotential, Spelling
 from pcgcd.decoding.targets import Target, Wanted
@@ -185,6 +185,7 @@ def choose(
         rated = SpelledPotential(rated, spelling)
     if ahead and share:
         proposal = Portfolio((GCD(), proposal), (share, 1 - share))
+        rated = Hedged(rated, share)
     plan = Plan(method if isinstance(method, str) else repr(method), proposal, rated)
     if plan.needs_guide and not guided:
         raise InvalidParameterError(

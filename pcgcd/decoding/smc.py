@@ -11,7 +11,7 @@ from pcgcd.decoding.beam import widen
 from pcgcd.decoding.contracts import check_language_model, check_log_probs, check_session
 from pcgcd.decoding.population import Check, Population, Stop, extend, resample
 from pcgcd.decoding.portfolio import shares_of
-from pcgcd.decoding.potentials import Potential
+from pcgcd.decoding.potentials import Potential, hedge_of
 from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.resampling import Resampler, resampler
@@ -110,7 +110,9 @@ class SMC:
                 f"{start.vocab_size}"
             )
         rows = [index for index in range(len(prompts)) for _ in range(self.particles)]
-        population = Population.start(start.select(rows), rows, shares_of(proposal))
+        population = Population.start(
+            start.select(rows), rows, shares_of(proposal), hedge_of(potential)
+        )
         clock = time.perf_counter()
         session = lm.start([tuple(prompts[index]) for index in rows])
         check_session(session)
