@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="look ahead to how the model spells (by default unless --method is gcd or pgcd)",
     )
-    add("--w", type=float, help="weight of the model (0.7 for pgcd, 0.3 for twisted)")
+    add("--w", type=float, help="weight of the model (0.7 for pgcd, 0.5 for twisted)")
     add(
         "--potential",
         choices=["pgcd", "prefix", "local", "terminal"],

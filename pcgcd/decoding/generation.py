@@ -135,10 +135,11 @@ def generate(
         hmm: The guide of P-GCD and of "twisted": an HMM distilled from the language model, or any
             other circuit. An HMM that has learnt to copy from prompts is conditioned on this one.
         w: How far the language model is trusted rather than the guide, from 0 to 1, which is GCD;
-            by default 0.7 for P-GCD and 0.3 for "twisted".
+            by default 0.7 for P-GCD and 0.5 for "twisted".
         gcd_share: The share of the texts that methods which look ahead draw from GCD, so that a
-            guide which is wrong cannot hide a text; by default 0.1 at first, and then what the
-            weights say at each resampling. At 0 the look-ahead is trusted alone.
+            guide which is wrong cannot hide a text; by default a tenth at first, but at least one
+            text of several, and then what the weights say at each resampling. Resampling is hedged
+            with the same share. At 0 the look-ahead is trusted alone.
         adapt: First draw so many continuations of the prompt from the language model alone, and
             adapt the HMMs of the guide to them. The texts do not depend on these, so the result
             stays unbiased; they cost as much as so many particles.

@@ -200,6 +200,7 @@ class _Run:
             generator.potential,
             generator.w,
             generator.gcd_share,
+            particles=generator.smc.particles,
             guided=guided or not targets,
             # Greedy decoding draws nothing that could be wasted.
             spelling=None if generator.smc.sharpening.is_greedy else Spelling.of(lm),

@@ -132,7 +132,7 @@ class Twisted(_Weighted):
         w: Between 0, which trusts the HMM's look-ahead in full, and 1, which is GCD.
     """
 
-    w: float = 0.3
+    w: float = 0.5
 
     def weigh(self, step: NextStep) -> Candidates:
         """Return the model's weights times those of the look-ahead."""

@@ -26,8 +26,17 @@ if TYPE_CHECKING:
 METHODS = ("unconstrained", "rejection", "lcd", "gcd", "pgcd", "twisted")
 
 _BUDGET = 128
-# The share of GCD beside what looks ahead: docs/decoding.md says what it costs and saves.
+# The least share of GCD beside what looks ahead: docs/decoding.md says what it costs and saves.
 _GCD_SHARE = 0.1
+
+
+def usual_share(particles: int) -> float:
+    """The share of GCD beside what looks ahead: a tenth, but at least one particle of several.
+
+    >>> [usual_share(k) for k in (1, 2, 4, 16)]
+    [0.1, 0.5, 0.25, 0.1]
+    """
+    return max(_GCD_SHARE, 1 / particles) if particles > 1 else _GCD_SHARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +126,7 @@ def choose(
     w: float | None = None,
     gcd_share: float | None = None,
     *,
+    particles: int = 1,
     guided: bool = True,
     spelling: Spelling | None = None,
     spelled: bool | None = None,
@@ -130,7 +140,9 @@ def choose(
         method: A name, a proposal, or None: "twisted" where there is a guide, else "gcd".
         potential: A name or a potential; without one, that which goes with the method.
         w: How far the language model is trusted; without it, as is usual for the method.
-        gcd_share: The share of GCD beside what looks ahead; from 0 to less than 1.
+        gcd_share: The share of GCD beside what looks ahead, from 0 to less than 1; without it,
+            :func:`usual_share`.
+        particles: How many there are.
         guided: Whether there is a guide.
         spelling: How the language model spells, if that is known.
         spelled: Whether to look ahead to that; by default with "twisted", and without a method.
@@ -147,7 +159,7 @@ def choose(
         "pgcd": lambda: PGCD() if w is None else PGCD(w),
         "twisted": lambda: Twisted() if w is None else Twisted(w),
     }
-    share = _GCD_SHARE if gcd_share is None else gcd_share
+    share = usual_share(particles) if gcd_share is None else gcd_share
     if not 0 <= share < 1:
         raise InvalidParameterError(
             f'gcd_share must lie in [0, 1), but is {share}; GCD alone is method="gcd"'
