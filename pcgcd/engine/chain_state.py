@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -256,6 +257,7 @@ def _with_rests(rows: Sequence[Row], found: list[float], waiting: _Waiting) -> l
 
 def _free_level(row: Row) -> Tensor:
     """What the guide may go on with after the next token, (H,) float64, up to a factor."""
-    free = row.engine.free_messages
+    free, r = row.engine.free_messages, max(row.track.remaining - 1, 0)
     free.extend(row.budget)
-    return free.level(max(row.track.remaining - 1, 0)).rows[0].double()
+    free.ask({r: np.zeros(1, dtype=np.int64)})
+    return free.level(r).rows[0].double()
