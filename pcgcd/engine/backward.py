@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.engine.backends import Backend, Tiles
-from pcgcd.engine.cones import ConeLevels
+from pcgcd.engine.cones import ConeLevels, Users
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.recursion import Level, Recursion
@@ -42,12 +42,13 @@ class BackwardMessages:
         graph: Graph,
         tiles: Tiles,
         backend: Backend,
+        users: Users,
         memory_limit: int,
         dtype: torch.dtype,
     ) -> None:
         self.graph, self._guide = graph, guide
         self._recursion = Recursion(guide, graph, tiles, backend, dtype)
-        self._memory_limit = memory_limit
+        self._users, self._memory_limit = users, memory_limit
         self._levels: dict[int, Level] = {}
         self._cones: ConeLevels | None = None
         self.budget = 0
@@ -86,7 +87,7 @@ class BackwardMessages:
             return
         counts = [self.graph.alive(r).count(budget - r) for r in range(budget)]
         if sum(counts) * self._recursion.row_bytes > self._memory_limit:
-            self._cones = ConeLevels(self._recursion, self._memory_limit, self._levels)
+            self._cones = ConeLevels(self._recursion, self._memory_limit, self._levels, self._users)
             return
         for r, count in enumerate(counts):
             self._levels[r] = self._extended(self._levels.get(r), r, count)

@@ -15,6 +15,7 @@ from pcgcd.basics.keeping import kept_with
 from pcgcd.circuits import Chain
 from pcgcd.engine.backends import BackendName, Tiles, choose_backend
 from pcgcd.engine.backward import BackwardMessages
+from pcgcd.engine.cones import Users
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.prefix_engine import PrefixEngine, everything
@@ -99,7 +100,8 @@ class ChainEngine(PrefixEngine):
         self.graph = Graph.of(automaton)
         self.backend = choose_backend(self.guide.device, self.guide.dtype, backend)
         self.joint_tiles: dict[tuple[int, ...], JointTiles] = {}
-        self._settings = (memory_limit, message_dtype)
+        self.users = Users()
+        self._settings = (self.users, memory_limit, message_dtype)
 
     @classmethod
     def of(

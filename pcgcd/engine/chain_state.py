@@ -15,6 +15,7 @@ from torch import Tensor
 from pcgcd.engine.backward import BackwardMessages
 from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.chain_engine import ChainEngine
+from pcgcd.engine.cones import Users
 from pcgcd.engine.filtering import observe
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.scoring import next_tokens
@@ -36,6 +37,7 @@ class Row:
         log_forward: The log of the mass of the guide's paths along x_{1:t}.
         log_unknown: The look-ahead before the guide deemed the prefix impossible.
         budget: The number of tokens of the whole text.
+        ticket: Says that the engine is used.
     """
 
     engine: ChainEngine
@@ -44,6 +46,7 @@ class Row:
     log_forward: float
     log_unknown: float
     budget: int
+    ticket: Users.Ticket
 
 
 class ChainState(PrefixState):
@@ -190,7 +193,7 @@ def start_chains(items: Sequence[tuple[ChainEngine, int]]) -> ChainState:
         key = (id(engine), budget)
         if key not in made:
             track = GraphTrack.start(engine.graph, budget)
-            made[key] = Row(engine, track, None, 0.0, 0.0, budget)
+            made[key] = Row(engine, track, None, 0.0, 0.0, budget, engine.users.ticket())
     return ChainState([made[id(engine), budget] for engine, budget in items])
 
 
@@ -206,6 +209,7 @@ def _advanced(row: Row, token: int, vector: Tensor, log_step: float) -> Row:
         row.log_forward + log_step,
         log_unknown,
         row.budget,
+        row.ticket,
     )
 
 

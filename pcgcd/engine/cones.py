@@ -13,14 +13,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from time import monotonic
 from typing import Any, TypeAlias
+from weakref import WeakSet, ref
 
 import numpy as np
 
+from pcgcd.basics.keeping import kept_with
 from pcgcd.engine.recursion import Level, Recursion
 
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+class Users:
+    """Knows whether there are still prefixes that use something: each of them holds a ticket."""
+
+    class Ticket:
+        """What they hold."""
+
+    def __init__(self) -> None:
+        """Nobody uses it."""
+        self._ticket: ref[Users.Ticket] | None = None
+
+    def ticket(self) -> Users.Ticket:
+        """Return what to hold as long as it is used."""
+        found = None if self._ticket is None else self._ticket()
+        if found is None:
+            found = Users.Ticket()
+            self._ticket = ref(found)
+        return found
+
+    @property
+    def are_gone(self) -> bool:
+        """Whether nobody holds a ticket."""
+        return self._ticket is None or self._ticket() is None
 
 
 class ConeLevels:
@@ -30,15 +57,21 @@ class ConeLevels:
     batch share what there is in any order.
     """
 
-    def __init__(self, recursion: Recursion, memory_limit: int, levels: dict[int, Level]) -> None:
+    def __init__(
+        self, recursion: Recursion, memory_limit: int, levels: dict[int, Level], users: Users
+    ) -> None:
         """Begin with some levels.
 
         Args:
             recursion: How messages are computed.
             memory_limit: Bytes of messages to keep, see :func:`ladder`.
             levels: What is known already.
+            users: When they are gone, other automata of the same guide may take its memory.
         """
         self._recursion, self._memory_limit, self._levels = recursion, memory_limit, levels
+        self._users, self._last_use = users, monotonic()
+        self._of_guide: WeakSet[ConeLevels] = kept_with(recursion.guide, "_cones", WeakSet)
+        self._of_guide.add(self)
 
     def __getitem__(self, r: int) -> Level:
         """Return a level that was asked for last; it is empty if nothing was."""
@@ -63,8 +96,10 @@ class ConeLevels:
         """
         wanted = {r: slots for r, slots in wanted.items() if len(slots)}
         missing = self._missing(wanted)
+        self._last_use = monotonic()
         if not missing:
             return
+        self._make_room()
         sizes = {r: level.nbytes for r, level in self._levels.items()}
         for r, mask in missing.items():
             sizes[r] = sizes.get(r, 8 * len(mask)) + int(mask.sum()) * self._recursion.row_bytes
@@ -78,6 +113,20 @@ class ConeLevels:
             self._levels[r] = self[r].with_rows(slots, *found, count)
             if r - 1 not in kept:
                 self._levels.pop(r - 1, None)
+
+    def _make_room(self) -> None:
+        """Forget automata that no prefix is in, those of long ago first.
+
+        All others of the guide may take as much as this one.
+        """
+        others = [each for each in self._of_guide if each is not self]
+        taken = sum(each.nbytes for each in others)
+        for each in sorted(others, key=lambda each: each._last_use):
+            if taken <= self._memory_limit:
+                break
+            if each._users.are_gone:
+                taken -= each.nbytes
+                each._levels.clear()
 
     def _missing(self, wanted: Mapping[int, Indices]) -> dict[int, Mask]:
         """Which slots have no message yet and are needed, by level: the cones of what is asked."""

@@ -257,6 +257,24 @@ def test_memory_stays_within_the_limit() -> None:
     assert full.message_bytes > 4 * limit
 
 
+def test_automata_that_no_prefix_is_in_make_room() -> None:
+    hmm, limit = random_hmm(1, 16, V), 20_000
+    automata = [uneven_automaton(seed, 80) for seed in (3, 4, 5, 6)]
+    engines = [ChainEngine(hmm, fa, memory_limit=limit) for fa in automata]
+    held, found = [], []
+    for engine in engines:
+        state = engine.start([90])
+        found.append(state.next_tokens().dense(V))
+        if engine is engines[1]:
+            held.append(state.advance([int(found[-1].argmax())]))
+    sizes = [engine.message_bytes for engine in engines]
+    assert sizes[0] == 0
+    assert all(size > 0 for size in (sizes[1], sizes[3]))
+    assert bool(held[0].viable().all())
+    for engine, expected in zip(engines, found):
+        torch.testing.assert_close(engine.start([90]).next_tokens().dense(V), expected)
+
+
 @given(
     st.dictionaries(st.integers(0, 60), st.integers(1, 20), min_size=1),
     st.integers(0, 400),

@@ -286,6 +286,13 @@ MUTANTS = (
         _CONES,
     ),
     Mutant(
+        "of a large automaton, messages are forgotten while a prefix is in it",
+        "engine/cones.py",
+        "if each._users.are_gone:",
+        "if each._levels:",
+        _CONES,
+    ),
+    Mutant(
         "of a large automaton, only the levels of the present step are kept",
         "engine/cones.py",
         "    kept.add(middle)\n",
