@@ -16,10 +16,9 @@ Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 _CLASSES_AT_A_TIME = 4096
-# How many entries of messages are computed at a time, so that they stay near the processor; and
-# for how many states at least, since the transition is read once for all of them.
-_ENTRIES_AT_A_TIME = 1 << 20
-_STATES_AT_A_TIME = 1024
+# For how many states messages are computed at a time: few enough for intermediate results to be
+# small, enough to read the transition seldom.
+_STATES_AT_A_TIME = 4096
 
 
 class Level(NamedTuple):
@@ -152,14 +151,13 @@ class Recursion:
         if below is None:
             rows, log_scale = scaled(self.guide.ending.expand(len(slots), -1))
             return rows.to(self.dtype), log_scale
-        edges, num_hidden = self.graph.level_edges(r), self.guide.num_hidden
-        step = max(_STATES_AT_A_TIME, _ENTRIES_AT_A_TIME // num_hidden)
-        if len(slots) <= step:
+        edges = self.graph.level_edges(r)
+        if len(slots) <= _STATES_AT_A_TIME:
             return self._part(edges.leaving(slots), below)
-        result = below.rows.new_empty(len(slots), num_hidden)
+        result = below.rows.new_empty(len(slots), self.guide.num_hidden)
         log_scale = np.empty(len(slots))
-        for low in range(0, len(slots), step):
-            part = slice(low, low + step)
+        for low in range(0, len(slots), _STATES_AT_A_TIME):
+            part = slice(low, low + _STATES_AT_A_TIME)
             result[part], log_scale[part] = self._part(edges.leaving(slots[part]), below)
         return result, log_scale
 

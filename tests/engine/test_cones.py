@@ -115,6 +115,15 @@ def test_cones_are_exact(memory_limit: int, weighted: bool) -> None:
     assert checked >= 2
 
 
+def test_parts_of_a_level_are_computed_like_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    fa, hmm = uneven_automaton(3), hmm_with_zeros(3)
+    whole, parts = (ChainEngine(hmm, fa, dtype=torch.float64) for _ in range(2))
+    expected = whole.start([40]).next_token_log_probs().dense(V)
+    monkeypatch.setattr("pcgcd.engine.recursion._STATES_AT_A_TIME", 3)
+    found = parts.start([40]).next_token_log_probs().dense(V)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_cones_agree_with_enumeration(seed: int) -> None:
     fa, hmm, length = random_automaton(seed), random_hmm(seed), 5
