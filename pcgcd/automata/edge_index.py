@@ -46,8 +46,21 @@ class EdgeIndex(NamedTuple):
 
     def leaving(self, states: Indices) -> Indices:
         """The places of the edges that leave some states, those of the first state first."""
-        sizes = self.first[states + 1] - self.first[states]
-        ends: Indices = np.cumsum(sizes)
-        places: Indices = np.arange(int(ends[-1]) if len(ends) else 0)
-        places += np.repeat(self.first[states] - ends + sizes, sizes)
-        return places
+        return places_in(self.first, states)
+
+
+def places_in(first: Indices, groups: Indices) -> Indices:
+    """The places of the members of some groups, group by group.
+
+    >>> places_in(np.array([0, 2, 2, 5]), np.array([2, 0])).tolist()
+    [2, 3, 4, 0, 1]
+
+    Args:
+        first: Where each group begins, and after the last one where it ends.
+        groups: The groups.
+    """
+    sizes = first[groups + 1] - first[groups]
+    ends: Indices = np.cumsum(sizes)
+    places: Indices = np.arange(int(ends[-1]) if len(ends) else 0)
+    places += np.repeat(first[groups] - ends + sizes, sizes)
+    return places

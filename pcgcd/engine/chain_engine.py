@@ -14,7 +14,8 @@ from pcgcd.automata import FiniteAutomaton
 from pcgcd.basics.keeping import kept_with
 from pcgcd.circuits import Chain
 from pcgcd.engine.backends import BackendName, Tiles, choose_backend
-from pcgcd.engine.backward import BackwardMessages, Level
+from pcgcd.engine.backward import BackwardMessages
+from pcgcd.engine.cones import Users
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.prefix_engine import PrefixEngine, everything
@@ -77,8 +78,9 @@ class ChainEngine(PrefixEngine):
             automaton: An automaton over the same tokens.
             dtype: The type to compute in, float32 (the default) or float64.
             backend: The kernels; by default the device chooses.
-            memory_limit: Bytes of backward messages to keep; if all of them would take more, some
-                are computed again when they are needed.
+            memory_limit: Bytes of backward messages to keep. If all of them would take more, only
+                those that prefixes need are computed, and some of them again when they are needed
+                (see :mod:`pcgcd.engine.cones`).
             message_dtype: The type in which backward messages are kept, ``dtype`` or bfloat16.
         """
         if guide.vocab_size != automaton.vocab_size:
@@ -98,7 +100,8 @@ class ChainEngine(PrefixEngine):
         self.graph = Graph.of(automaton)
         self.backend = choose_backend(self.guide.device, self.guide.dtype, backend)
         self.joint_tiles: dict[tuple[int, ...], JointTiles] = {}
-        self._settings = (memory_limit, message_dtype)
+        self.users = Users()
+        self._settings = (self.users, memory_limit, message_dtype)
 
     @classmethod
     def of(
@@ -132,14 +135,10 @@ class ChainEngine(PrefixEngine):
         return BackwardMessages(self.guide, graph, _tiles(graph), self.backend, *self._settings)
 
     def prepare(self, budget: int) -> None:
-        """Make the backward messages for up to so many tokens; more can be added later."""
+        """Make the backward messages for a text of so many tokens; more can be added later."""
         if budget < 0:
             raise InvalidParameterError(f"a budget is a number of tokens, but it is {budget}")
-        self.messages.extend(budget)
-
-    def level(self, r: int) -> Level:
-        """Return the backward messages for r more tokens after the next one."""
-        return self.messages.level(r)
+        self.messages.prepare(budget)
 
     @property
     def message_bytes(self) -> int:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pcgcd.engine.backward import BackwardMessages
 from pcgcd.engine.candidates import Candidates
 from pcgcd.engine.chain_engine import ChainEngine
+from pcgcd.engine.cones import Users
 from pcgcd.engine.filtering import observe
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.scoring import next_tokens
@@ -35,6 +37,7 @@ class Row:
         log_forward: The log of the mass of the guide's paths along x_{1:t}.
         log_unknown: The look-ahead before the guide deemed the prefix impossible.
         budget: The number of tokens of the whole text.
+        ticket: Says that the engine is used.
     """
 
     engine: ChainEngine
@@ -43,6 +46,7 @@ class Row:
     log_forward: float
     log_unknown: float
     budget: int
+    ticket: Users.Ticket
 
 
 class ChainState(PrefixState):
@@ -189,7 +193,7 @@ def start_chains(items: Sequence[tuple[ChainEngine, int]]) -> ChainState:
         key = (id(engine), budget)
         if key not in made:
             track = GraphTrack.start(engine.graph, budget)
-            made[key] = Row(engine, track, None, 0.0, 0.0, budget)
+            made[key] = Row(engine, track, None, 0.0, 0.0, budget, engine.users.ticket())
     return ChainState([made[id(engine), budget] for engine, budget in items])
 
 
@@ -205,6 +209,7 @@ def _advanced(row: Row, token: int, vector: Tensor, log_step: float) -> Row:
         row.log_forward + log_step,
         log_unknown,
         row.budget,
+        row.ticket,
     )
 
 
@@ -256,6 +261,7 @@ def _with_rests(rows: Sequence[Row], found: list[float], waiting: _Waiting) -> l
 
 def _free_level(row: Row) -> Tensor:
     """What the guide may go on with after the next token, (H,) float64, up to a factor."""
-    free = row.engine.free_messages
+    free, r = row.engine.free_messages, max(row.track.remaining - 1, 0)
     free.extend(row.budget)
-    return free.level(max(row.track.remaining - 1, 0)).rows[0].double()
+    free.ask({r: np.zeros(1, dtype=np.int64)})
+    return free.level(r).rows[0].double()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pcgcd.automata.edge_index import places_in
 from pcgcd.automata.limits import NEVER
 from pcgcd.basics.keeping import kept_with
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Logs: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+# What the edges of several levels may take together; from some level on they are the same.
+_KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +50,29 @@ class LevelEdges(NamedTuple):
         first: Where the edges of each slot begin, (slots + 1,).
         label: The label of each edge.
         target: The slot of its target.
-        log_weight: The logarithm of its weight; a zero for all if they weigh one.
+        log_weight: The logarithm of its weight.
     """
 
     first: Indices
     label: Indices
     target: Indices
     log_weight: Logs
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return sum(part.nbytes for part in self)
+
+    def leaving(self, slots: Indices) -> LevelEdges:
+        """Return the edges of some slots (rising), as if there were no others."""
+        if len(slots) == 0 or slots[-1] - slots[0] == len(slots) - 1:  # neighbours
+            low, high = (int(slots[0]), int(slots[-1]) + 1) if len(slots) else (0, 0)
+            edges = slice(int(self.first[low]), int(self.first[high]))
+            first = self.first[low : high + 1] - self.first[low]
+            return LevelEdges(first, self.label[edges], self.target[edges], self.log_weight[edges])
+        places = places_in(self.first, slots)
+        first = np.append(0, np.cumsum(self.first[slots + 1] - self.first[slots]))
+        return LevelEdges(first, self.label[places], self.target[places], self.log_weight[places])
 
 
 class Graph:
@@ -204,15 +224,18 @@ class Graph:
         """Return the edges that a backward message of so many steps is summed over."""
         here, after = self.alive(steps), self.alive(steps - 1)
         key = (id(here), id(after))
-        if key not in self._level_edges:
+        found = self._level_edges.get(key)
+        if found is None:
             source, target = here.slot[self.source], after.slot[self.target]
             used = np.flatnonzero((source >= 0) & (target >= 0))
             used = used[np.argsort(source[used], kind="stable")]
             first = np.searchsorted(source[used], np.arange(len(here.depth) + 1))
-            self._level_edges[key] = LevelEdges(
-                first, self.label[used], target[used], self.log_weights(used)
-            )
-        return self._level_edges[key]
+            found = LevelEdges(first, self.label[used], target[used], self.log_weights(used))
+            kept = sum(edges.nbytes for edges in self._level_edges.values())
+            if kept + found.nbytes > _KEPT_BYTES:
+                self._level_edges.clear()
+            self._level_edges[key] = found
+        return found
 
     def _enter(self, mask: Mask) -> Alive:
         """The states of the mask that can be reached, by depth."""

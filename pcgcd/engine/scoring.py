@@ -11,10 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.automata.edge_index import places_in
 from pcgcd.engine.backends import EdgeSums, ScoreTask, Tiles
-from pcgcd.engine.backward import edge_weights, scaled
+from pcgcd.engine.backward import joined
 from pcgcd.engine.candidates import FEW, Candidates
 from pcgcd.engine.live_sets import Plan
+from pcgcd.engine.recursion import edge_weights, scaled
 from pcgcd.engine.state import LOG_SMALLEST
 
 if TYPE_CHECKING:
@@ -114,19 +116,20 @@ def _messages(
         if plan is not None:
             track = rows[i].track
             batches.setdefault((id(track.live), track.remaining), []).append(i)
+    _ask(rows, plans)
     parts: list[Tensor] = []
     logs: list[Logs] = []
     offsets, total = [0] * len(rows), 0
-    # By remaining tokens, so that levels that must be computed again are computed once.
-    for (_, remaining), members in sorted(batches.items(), key=lambda item: item[0][1]):
+    for (_, remaining), members in batches.items():
         row, plan = rows[members[0]], plans[members[0]]
         if plan is None:
             continue
-        level = row.engine.level(remaining - 1)
-        count, num_edges = len(members), len(plan.target)
+        level = row.engine.messages.level(remaining - 1)
+        target = level.find(plan.target)
+        count, num_edges = len(members), len(target)
         groups = len(plan.first) - 1
         log_counts = np.stack([rows[i].track.log_counts[plan.place] for i in members])
-        log_edges = (log_counts + plan.log_weight + level.log_scale[plan.target]).ravel()
+        log_edges = (log_counts + plan.log_weight + level.log_scale[target]).ravel()
         steps = np.arange(count)[:, None] * num_edges
         first = np.append((plan.first[:-1] + steps).ravel(), count * num_edges)
         weight, largest = edge_weights(log_edges, first)
@@ -134,7 +137,7 @@ def _messages(
             torch.stack([predicted[i] for i in members]),
             np.repeat(np.arange(count), num_edges),
             level.rows,
-            np.tile(plan.target, count),
+            np.tile(target, count),
             weight,
             first,
         )
@@ -149,6 +152,16 @@ def _messages(
         nothing = guide.rows.new_zeros(0, guide.num_hidden, dtype=guide.dtype)
         return nothing, np.zeros(0), offsets
     return torch.cat(parts), np.concatenate(logs), offsets
+
+
+def _ask(rows: Sequence[Row], plans: Sequence[Plan | None]) -> None:
+    """Ask for the backward messages that the plans read, those of one engine together."""
+    wanted: dict[ChainEngine, list[tuple[int, Indices]]] = {}
+    for row, plan in zip(rows, plans, strict=True):
+        if plan is not None and not row.engine.messages.is_complete:
+            wanted.setdefault(row.engine, []).append((row.track.remaining - 1, plan.target))
+    for engine, pairs in wanted.items():
+        engine.messages.ask(joined(pairs))
 
 
 def _shift(messages: Tensor, log_scale: Logs, offsets: list[int]) -> Logs | None:
@@ -184,11 +197,7 @@ def _tokens(task: ScoreTask, device: torch.device) -> Tensor:
     """The token of each column of a list, (k, width)."""
     tokens = np.zeros((len(task.group), task.width), dtype=np.int64)
     for row, group in enumerate(task.group):
-        classes = np.flatnonzero(group >= 0)
-        sizes = task.tiles.size[classes]
-        ends = np.cumsum(sizes)
-        places = np.arange(ends[-1] if len(ends) else 0)
-        places += np.repeat(task.tiles.first[classes] - ends + sizes, sizes)
+        places = places_in(task.tiles.first, np.flatnonzero(group >= 0))
         tokens[row, : len(places)] = task.tiles.order[places]
     return torch.as_tensor(tokens, device=device)
 

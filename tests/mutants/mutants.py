@@ -35,6 +35,7 @@ _ALGEBRA = ("tests/automata/test_algebra.py",)
 _AUTOMATON = ("tests/automata/test_automaton.py",)
 _MASKS = ("tests/automata/test_masks.py",)
 _SPELLING = ("tests/decoding/test_spelling.py",)
+_CONES = ("tests/engine/test_cones.py",)
 _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
 _CHAINS = ("tests/automata/test_chains.py",)
@@ -223,16 +224,16 @@ MUTANTS = (
     ),
     Mutant(
         "messages without the scale of the level below",
-        "engine/backward.py",
-        "log_edges = log_sums[label] + below.log_scale[target] + log_weight[edges]",
-        "log_edges = log_sums[label] + log_weight[edges]",
+        "engine/recursion.py",
+        "log_edges = log_sums[edges.label] + below.log_scale[target] + edges.log_weight",
+        "log_edges = log_sums[edges.label] + edges.log_weight",
         _ENGINE,
     ),
     Mutant(
         "messages without their own scale",
-        "engine/backward.py",
-        "return Level(rows.to(self._dtype), log_scale + log_messages + log_rows)",
-        "return Level(rows.to(self._dtype), log_scale + log_messages)",
+        "engine/recursion.py",
+        "return rows.to(self.dtype), log_scale + log_messages + log_rows",
+        "return rows.to(self.dtype), log_scale + log_messages",
         _ENGINE,
     ),
     Mutant(
@@ -259,9 +260,44 @@ MUTANTS = (
     Mutant(
         "the rest of a prefix without its paths",
         "engine/backward.py",
-        "logs.append(level.log_scale[slot[kept]] + track.log_counts[kept])",
-        "logs.append(level.log_scale[slot[kept]])",
+        "logs.append(level.log_scale[rows] + track.log_counts[kept])",
+        "logs.append(level.log_scale[rows])",
         _ENGINE,
+    ),
+    Mutant(
+        "of a large automaton, messages that are asked for together overwrite each other",
+        "engine/cones.py",
+        "mask[wanted.get(r, nothing)] = True",
+        "mask[wanted.get(r, nothing) if not len(needed) else nothing] = True",
+        _CONES,
+    ),
+    Mutant(
+        "of a large automaton, rows that come later take the places of the first",
+        "engine/recursion.py",
+        "place[slots] = len(self.rows) + np.arange(len(slots))",
+        "place[slots] = np.arange(len(slots))",
+        _CONES,
+    ),
+    Mutant(
+        "of a large automaton, every message is computed, whatever was written",
+        "engine/cones.py",
+        "mask[needed] = True  # by the level above",
+        "mask[:] = True",
+        _CONES,
+    ),
+    Mutant(
+        "of a large automaton, messages are forgotten while a prefix is in it",
+        "engine/cones.py",
+        "if each._users.are_gone:",
+        "if each._levels:",
+        _CONES,
+    ),
+    Mutant(
+        "of a large automaton, only the levels of the present step are kept",
+        "engine/cones.py",
+        "    kept.add(middle)\n",
+        "",
+        _CONES,
     ),
     # -- automata ---------------------------------------------------------------------------------
     Mutant(
