@@ -36,6 +36,8 @@ Determinism: TypeAlias = "bool | OneOf['auto']"
 _MODEST_STATES = 2_000
 _MODEST_GROWTH = 4
 _MODEST_STEPS = 500
+# Blocks are opened as long as the automaton has so many states at most.
+_MOST_OPENED = 40_000
 _KEPT_AUTOMATA = 256
 _KEPT_EDGES = 1_000_000
 
@@ -138,6 +140,7 @@ def _symbolic(
     """An automaton with blocks as letters, and these blocks.
 
     Blocks that begin like something else at the same state are opened there, until there are none.
+    Where that would make the automaton large, they stay letters, and it has choices.
     """
     if isinstance(expression, Block) and deterministic == "auto":
         return expression.graph, expression.inside
@@ -156,9 +159,13 @@ def _symbolic(
         if found is None:
             return graph.reduced(), inside
         clashing = clashes(*found, graph, inside)
-        if not clashing.any():
+        if not len(clashing.edges):
             return found[0].trimmed().refined(), inside
-        graph, inside = opened(graph, inside, clashing)
+        del found  # most of the memory
+        larger, letters = opened(graph, inside, clashing)
+        if larger.num_states > _MOST_OPENED:
+            return graph.reduced(), inside
+        graph, inside = larger, letters
 
 
 def _built_parts(
@@ -220,7 +227,13 @@ def _by_itself(
         body = _finished(graph_of(node.body), state_limit, True)
         return _finished(complemented(body), state_limit, "auto")
     if isinstance(node, Intersection):
-        parts = [_finished(graph_of(part), state_limit, "auto") for part in node.parts]
+        # Blocks are as small as they can be already.
+        parts = [
+            graph_of(part)
+            if isinstance(part, Block)
+            else _finished(graph_of(part), state_limit, "auto")
+            for part in node.parts
+        ]
         result, *others = sorted(parts, key=lambda part: part.num_states)
         for other in others:
             result = _finished(intersect(result, other, state_limit).trimmed(), state_limit, "auto")
