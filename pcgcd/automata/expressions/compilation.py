@@ -28,6 +28,7 @@ from pcgcd.automata.expressions.thompson import (
 from pcgcd.automata.graphs import Graph, too_large
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.products import complemented, intersect
+from pcgcd.basics.memory import give_back
 from pcgcd.errors import InvalidParameterError
 
 Determinism: TypeAlias = "bool | OneOf['auto']"
@@ -38,6 +39,8 @@ _MODEST_GROWTH = 4
 _MODEST_STEPS = 500
 # Blocks are opened as long as the automaton has so many states at most.
 _MOST_OPENED = 40_000
+# What so many states are made from leaves memory behind that is worth giving back.
+_MANY_STATES = 50_000
 _KEPT_AUTOMATA = 256
 _KEPT_EDGES = 1_000_000
 
@@ -83,6 +86,9 @@ def compile_expression(
             graph = expand(graph, inside).classified().refined()
         found = graph.numbered().automaton()
         _CACHE.put(expression, state_limit, deterministic, found, found.num_edges)
+        if found.num_states > _MANY_STATES:
+            del graph
+            give_back()
     return found
 
 
