@@ -89,6 +89,8 @@ def test_blocks_that_stay_closed_change_the_form_and_not_the_language(
     with (
         patch.object(compilation, "_CACHE", fresh),
         patch.object(compilation, "_MOST_OPENED", most),
+        patch.object(compilation, "_MODEST_STATES", most),
+        patch.object(compilation, "_MODEST_MOST", most),
     ):
         fa = compile_expression(pair.expression)
     pattern = re.compile(pair.pattern)

@@ -33,9 +33,11 @@ from pcgcd.errors import InvalidParameterError
 
 Determinism: TypeAlias = "bool | OneOf['auto']"
 
-# "auto" tries a deterministic automaton of so many states, with so many steps for each of them.
+# "auto" tries a deterministic automaton of so many states, with so many steps for each of them. It
+# may be so many times as large, and not any larger where it has more than the most.
 _MODEST_STATES = 2_000
 _MODEST_GROWTH = 4
+_MODEST_MOST = 60_000
 _MODEST_STEPS = 500
 # Blocks are opened as long as the automaton has so many states at most.
 _MOST_OPENED = 40_000
@@ -278,7 +280,8 @@ def _finished(graph: Graph, state_limit: int, deterministic: Determinism) -> Gra
 
 def _modest_limits(graph: Graph, state_limit: int) -> tuple[int, int]:
     """How many states and steps a deterministic automaton may take where it need not be one."""
-    limit = min(state_limit, max(_MODEST_STATES, _MODEST_GROWTH * graph.num_states))
+    most = min(_MODEST_GROWTH * graph.num_states, max(_MODEST_MOST, graph.num_states))
+    limit = min(state_limit, max(_MODEST_STATES, most))
     return limit, _MODEST_STEPS * limit
 
 
