@@ -205,7 +205,7 @@ class Graph:
         forward = self.adjacency()
         rows, classes = np.nonzero(unpack(self.sets, self.num_classes))
         set_offsets = np.searchsorted(rows, np.arange(len(self.sets) + 1))
-        count, source, target, sets, accepting, first, members = subsets.determinize(
+        count, source, target, label, sets, accepting, first, members = subsets.determinize(
             forward.offsets,
             forward.target,
             forward.label,
@@ -225,8 +225,8 @@ class Graph:
             num_states=count,
             source=source,
             target=target,
-            label=np.arange(len(source)),
-            sets=sets,
+            label=label,
+            sets=np.concatenate([self.sets, sets]),
             initial=np.arange(count) == 0,
             accepting=accepting,
         )

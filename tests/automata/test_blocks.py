@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from pcgcd.automata import compile_expression
 from pcgcd.automata import expressions as ex
+from pcgcd.automata.expressions import compilation
 from pcgcd.automata.expressions.compilation import compile_block
 from pcgcd.automata.expressions.substitution import substituted
 from pcgcd.automata.expressions.word_lists import all_but
@@ -78,6 +80,24 @@ def test_blocks_are_written_out_in_intersections_and_complements(pair: Pair, oth
         assert fa.accepts(text.encode()) == bool(found), text
 
 
+@settings(max_examples=80, deadline=None)
+@given(pair=PAIRS, most=st.integers(0, 16))
+def test_blocks_that_stay_closed_change_the_form_and_not_the_language(
+    pair: Pair, most: int
+) -> None:
+    fresh = compilation._Cache()
+    with (
+        patch.object(compilation, "_CACHE", fresh),
+        patch.object(compilation, "_MOST_OPENED", most),
+        patch.object(compilation, "_MODEST_STATES", most),
+        patch.object(compilation, "_MODEST_MOST", most),
+    ):
+        fa = compile_expression(pair.expression)
+    pattern = re.compile(pair.pattern)
+    for text in TEXTS:
+        assert fa.accepts(text.encode()) == bool(pattern.fullmatch(text)), text
+
+
 def nested(depth: int, *, as_blocks: bool) -> ex.Expression:
     """Lists of lists of "a" in two kinds of brackets: each level doubles the automaton."""
     value = ex.literal("a")
@@ -123,6 +143,24 @@ def test_blocks_that_begin_alike_are_opened_only_where_they_meet() -> None:
     assert both.num_states == one.size
     assert both.accepts(b"[[a,{a}]]y")
     assert not both.accepts(b"[[a,{a}]]")
+
+
+def test_blocks_stay_closed_where_opening_them_makes_a_large_automaton() -> None:
+    one, two = (
+        compile_block(ex.literal("[") + ex.repeat(ex.byte_set(b"ab"), 0, 40) + ex.literal(end))
+        for end in ("]x", "]y")
+    )
+    together = one | two
+    small = compile_expression(together)
+    with (
+        patch.object(compilation, "_CACHE", compilation._Cache()),
+        patch.object(compilation, "_MOST_OPENED", 50),
+    ):
+        large = compile_expression(together)
+    assert small.is_deterministic
+    assert not large.is_deterministic
+    assert large.num_states <= one.size + two.size
+    assert compile_expression(ex.Embedded(large), deterministic=True).num_states == small.num_states
 
 
 def test_what_begins_its_own_texts_is_embedded() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+import weakref
 from collections import Counter
 from itertools import product
 
@@ -177,6 +180,21 @@ def by_brute_force(byte_automaton, vocabulary, states):
             current = set(byte_automaton.target[allowed & here].tolist())
         result[token] = current
     return result
+
+
+def test_a_table_is_made_once_while_somebody_has_it():
+    fa = FiniteAutomaton.from_edges(
+        num_states=2, vocab_size=256, initial=0, accepting={1}, edges=[(0, 1, b"a"), (1, 1, b"b")]
+    )
+    table = ByteTable.shared(fa, WIDE)
+    assert ByteTable.shared(fa, WIDE) is table
+    other = Vocabulary(WIDE.token_bytes, WIDE.eos_ids, WIDE.logits_size + 1)
+    assert ByteTable.shared(fa, other) is not table
+    gone = weakref.ref(table)
+    del table
+    gc.collect()
+    assert gone() is None
+    assert pickle.loads(pickle.dumps(fa)).num_states == 2
 
 
 @settings(max_examples=120, deadline=None)

@@ -38,6 +38,8 @@ _SPELLING = ("tests/decoding/test_spelling.py",)
 _CONES = ("tests/engine/test_cones.py",)
 _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
+_BLOCKS = ("tests/automata/test_blocks.py",)
+_LISTS = ("tests/constraints/test_json_lists.py",)
 _CHAINS = ("tests/automata/test_chains.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
 _SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
@@ -327,6 +329,27 @@ MUTANTS = (
         "begin = bisect_left(part.ways, first, key=itemgetter(0))",
         "begin = 0 if first == 0 else len(part.ways)",
         (*_UNFOLDING, *_CHAINS),
+    ),
+    Mutant(
+        "blocks that stay closed are taken for those inside of them",
+        "automata/expressions/compilation.py",
+        "return graph.reduced(), inside\n        graph, inside = larger, letters",
+        "return graph.reduced(), inside[::-1]\n        graph, inside = larger, letters",
+        _BLOCKS,
+    ),
+    Mutant(
+        "ways on that begin alike are met only within one label",
+        "automata/kernels/meeting.py",
+        "several[s, w] |= twice[a, w] | (any_way[s, w] & once[a, w])",
+        "several[s, w] |= twice[a, w]",
+        _BLOCKS,
+    ),
+    Mutant(
+        "a list that must contain something may have too few items",
+        "constraints/json_schema/arrays.py",
+        "spec.least <= max(fewest, default=-1)",
+        "spec.contains != ()",
+        _LISTS,
     ),
     Mutant(
         "a counted repeat may end one too late",

@@ -20,9 +20,17 @@ from pcgcd.automata.expressions import Block
 from pcgcd.automata.graphs import Graph, pack, unpack
 from pcgcd.automata.kernels.edges import intern
 from pcgcd.automata.kernels.jit import Indices, Mask
+from pcgcd.automata.kernels.meeting import begun_twice
 from pcgcd.basics.keeping import kept_with
 
 _KEPT = 16
+
+
+class Entrances(NamedTuple):
+    """Edges of blocks: their numbers, (N,), and which blocks they are chosen for, (N, blocks)."""
+
+    edges: Indices
+    blocks: Mask
 
 
 def make_block(graph: Graph, inside: tuple[Block, ...]) -> Block | None:
@@ -42,15 +50,17 @@ def expanded_size(graph: Graph, inside: tuple[Block, ...]) -> int:
     """The number of states that there are when all blocks are written out."""
     if not inside:
         return graph.num_states
-    edge, block = np.nonzero(_letters(graph)[graph.label])
-    ends = np.zeros((graph.num_states, len(inside)), dtype=np.bool_)
-    ends[graph.target[edge], block] = True
-    return graph.num_states + int(ends.sum(axis=0) @ [_num_inner(each) for each in inside])
+    letters = _letters(graph)
+    edges = _edges_with(graph, np.any(letters, axis=1))
+    row, block = np.nonzero(letters[graph.label[edges]])
+    ends = np.unique(graph.target[edges[row]] * len(inside) + block)
+    copies = np.bincount(ends % len(inside), minlength=len(inside))
+    return graph.num_states + int(copies @ [_num_inner(each) for each in inside])
 
 
 def clashes(
     subsets: Graph, first: Indices, members: Indices, graph: Graph, inside: tuple[Block, ...]
-) -> Mask:
+) -> Entrances:
     """The edges of blocks that meet another way on which begins with the same bytes.
 
     Args:
@@ -61,34 +71,24 @@ def clashes(
         inside: The blocks that are letters of both.
 
     Returns:
-        Which edges of the automaton are to be opened for which blocks, (E, blocks).
+        Which edges of the automaton are to be opened.
     """
-    result = np.zeros((len(graph.source), len(inside)), dtype=np.bool_)
-    if not inside or not len(subsets.source) or not _any_meet(subsets, inside):
-        return result
     meeting = np.zeros((graph.num_states, len(inside)), dtype=np.bool_)
-    for state, plain, blocks in _ways(subsets):
-        once, twice = plain, 0
-        for k in blocks:
-            twice |= once & inside[k].first
-            once |= inside[k].first
-        if twice:
-            own = members[first[state] : first[state + 1]]
-            for k in blocks:
-                if inside[k].first & twice:
-                    meeting[own, k] = True
-    if meeting.any():
-        result = meeting[graph.source] & _letters(graph)[graph.label]
-    return result
+    for state, blocks in _meetings(subsets, inside):
+        meeting[members[first[state] : first[state + 1]]] |= blocks
+    edges = np.flatnonzero(np.any(meeting, axis=1)[graph.source])
+    chosen = meeting[graph.source[edges]] & _letters(graph)[graph.label[edges]]
+    met = np.any(chosen, axis=1)
+    return Entrances(edges[met], chosen[met])
 
 
 def opened(
-    graph: Graph, inside: tuple[Block, ...], chosen: Mask
+    graph: Graph, inside: tuple[Block, ...], chosen: Entrances
 ) -> tuple[Graph, tuple[Block, ...]]:
-    """The same automaton with some edges of blocks, (E, blocks), as what the blocks are made of."""
+    """The same automaton with some edges of blocks as what the blocks are made of."""
     letters = list(inside)
     number = {id(block): k for k, block in enumerate(letters)}
-    for k in np.flatnonzero(chosen.any(axis=0)).tolist():
+    for k in np.flatnonzero(chosen.blocks.any(axis=0)).tolist():
         for block in inside[k].inside:
             if id(block) not in number:
                 number[id(block)] = len(letters)
@@ -112,7 +112,10 @@ def expand(graph: Graph, inside: tuple[Block, ...]) -> Graph:
     """
     if not inside:
         return graph
-    return _substituted(graph, inside, _letters(graph)[graph.label], 0, _inner)
+    letters = _letters(graph)
+    edges = _edges_with(graph, np.any(letters, axis=1))
+    chosen = Entrances(edges, letters[graph.label[edges]])
+    return _substituted(graph, inside, chosen, 0, _inner)
 
 
 def inner_numbers(graph: Graph) -> Indices:
@@ -172,32 +175,36 @@ def _inner(block: Block) -> _Inner:
 def _substituted(
     graph: Graph,
     inside: Sequence[Block],
-    chosen: Mask,
+    chosen: Entrances,
     num_letters: int,
     inner_of: Callable[[Block], _Inner],
 ) -> Graph:
     """Replace edges of blocks by copies; labels are over the bytes and some letters then."""
+    edges, blocks = chosen
     old = _members(graph)
     kept = min(old.shape[1], 256 + num_letters)
     # What is left of a label depends on what is chosen of it: few pairs, however many edges.
-    number, first = intern(np.column_stack([graph.label, pack(chosen)]))
-    left = np.zeros((len(first), 256 + num_letters), dtype=np.bool_)
-    left[:, :kept] = old[graph.label[first], :kept]
-    left[:, 256:kept] &= ~chosen[first, : kept - 256]
+    pair, first = intern(np.column_stack([graph.label[edges], pack(blocks)]))
+    left = np.zeros((len(old) + len(first), 256 + num_letters), dtype=np.bool_)
+    left[: len(old), :kept] = old[:, :kept]
+    left[len(old) :, :kept] = old[graph.label[edges[first]], :kept]
+    left[len(old) :, 256:kept] &= ~blocks[first, : kept - 256]
+    number = graph.label.copy()
+    number[edges] = len(old) + pair
     alive = np.any(left, axis=1)[number]
     count = graph.num_states
     source, target = [graph.source[alive]], [graph.target[alive]]
     label, members = [number[alive]], [left]
     num_sets = len(left)
-    for k in np.flatnonzero(chosen.any(axis=0)).tolist():
-        inner, entering = inner_of(inside[k]), chosen[:, k]
+    for k in np.flatnonzero(blocks.any(axis=0)).tolist():
+        inner, entering = inner_of(inside[k]), edges[blocks[:, k]]
         ends, which = np.unique(graph.target[entering], return_inverse=True)
         base = count + inner.num_states * np.arange(len(ends))
         entries = np.repeat(graph.source[entering], len(inner.entering.label))
         source += [(inner.edges.source + base[:, None]).ravel(), entries]
         target += [inner.edges.ending(ends, base), inner.entering.ending(ends[which], base[which])]
-        for edges, copies in ((inner.edges, len(ends)), (inner.entering, len(which))):
-            label.append(np.tile(edges.label + num_sets, copies))
+        for inner_edges, copies in ((inner.edges, len(ends)), (inner.entering, len(which))):
+            label.append(np.tile(inner_edges.label + num_sets, copies))
         members.append(inner.members)
         num_sets += len(inner.members)
         count += inner.num_states * len(ends)
@@ -245,38 +252,36 @@ def _masks(members: Mask) -> list[int]:
     return [int.from_bytes(row, "little") for row in map(bytes, rows)]
 
 
-def _any_meet(graph: Graph, inside: tuple[Block, ...]) -> bool:
-    """Return whether a block of a deterministic automaton begins like another way on."""
-    members = _members(graph)
+def _meetings(graph: Graph, inside: tuple[Block, ...]) -> Iterator[tuple[int, Mask]]:
+    """The states of a deterministic automaton that blocks leave which begin like other ways on.
+
+    Each with these blocks, (blocks,).
+    """
+    letters = _letters(graph)
+    edges = _edges_with(graph, np.any(letters, axis=1))
+    if not len(edges):
+        return
     bits = b"".join(block.first.to_bytes(32, "little") for block in inside)
-    first = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
-    has_blocks: Mask = np.any(members[:, 256:], axis=1)
-    matters = np.zeros(graph.num_states, dtype=np.bool_)
-    matters[graph.source[has_blocks[graph.label]]] = True
-    chosen = np.flatnonzero(matters[graph.source])
-    label, source = graph.label[chosen], graph.source[chosen]
-    letters = members[label, 256:].astype(np.float32) @ first.reshape(-1, 256).astype(np.float32)
-    # The edges are sorted by source.
-    begin = np.flatnonzero(np.diff(source, prepend=-1))
-    total = np.add.reduceat(members[label, :256] + letters, begin, axis=0)
-    return bool((total > 1).any())
+    first = np.frombuffer(bits, dtype=np.int64).reshape(-1, 4)
+    # How many ways on with a label begin with each byte.
+    begun = letters.astype(np.float32) @ unpack(first, 256).astype(np.float32)
+    begun += _members(graph)[:, :256]
+    states = np.unique(graph.source[edges])
+    number = np.full(graph.num_states, -1)
+    number[states] = np.arange(len(states))
+    near = np.flatnonzero(number[graph.source] >= 0)
+    several = begun_twice(
+        number[graph.source[near]],
+        graph.label[near],
+        pack(begun > 0),
+        pack(begun > 1),
+        len(states),
+    )
+    met = np.flatnonzero(several.any(axis=1))
+    for state, some in zip(states[met].tolist(), several[met]):
+        yield state, np.any((first & some) != 0, axis=1)
 
 
-def _ways(graph: Graph) -> Iterator[tuple[int, int, list[int]]]:
-    """The ways on from states that blocks leave: the bytes, as bits, and the numbers of blocks."""
-    members = _members(graph)
-    has_blocks: Mask = np.any(members[:, 256:], axis=1)
-    matters = np.zeros(graph.num_states, dtype=np.bool_)
-    matters[graph.source[has_blocks[graph.label]]] = True
-    chosen = matters[graph.source]
-    masks = _masks(members[:, :256])
-    blocks = {k: np.flatnonzero(members[k, 256:]) for k in np.flatnonzero(has_blocks).tolist()}
-    labels: dict[int, list[int]] = {}
-    for state, label in zip(graph.source[chosen].tolist(), graph.label[chosen].tolist()):
-        labels.setdefault(state, []).append(label)
-    for state, own in labels.items():
-        plain, letters = 0, set[int]()
-        for label in own:
-            plain |= masks[label]
-            letters.update(blocks[label].tolist() if label in blocks else ())
-        yield state, plain, sorted(letters)
+def _edges_with(graph: Graph, labels: Mask) -> Indices:
+    """The edges that have one of some labels."""
+    return np.flatnonzero(labels[graph.label])

@@ -28,14 +28,21 @@ from pcgcd.automata.expressions.thompson import (
 from pcgcd.automata.graphs import Graph, too_large
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.automata.products import complemented, intersect
+from pcgcd.basics.memory import give_back
 from pcgcd.errors import InvalidParameterError
 
 Determinism: TypeAlias = "bool | OneOf['auto']"
 
-# "auto" tries a deterministic automaton of so many states, with so many steps for each of them.
+# "auto" tries a deterministic automaton of so many states, with so many steps for each of them. It
+# may be so many times as large, and not any larger where it has more than the most.
 _MODEST_STATES = 2_000
 _MODEST_GROWTH = 4
+_MODEST_MOST = 60_000
 _MODEST_STEPS = 500
+# Blocks are opened as long as the automaton has so many states at most.
+_MOST_OPENED = 40_000
+# What so many states are made from leaves memory behind that is worth giving back.
+_MANY_STATES = 50_000
 _KEPT_AUTOMATA = 256
 _KEPT_EDGES = 1_000_000
 
@@ -81,6 +88,9 @@ def compile_expression(
             graph = expand(graph, inside).classified().refined()
         found = graph.numbered().automaton()
         _CACHE.put(expression, state_limit, deterministic, found, found.num_edges)
+        if found.num_states > _MANY_STATES:
+            del graph
+            give_back()
     return found
 
 
@@ -138,6 +148,7 @@ def _symbolic(
     """An automaton with blocks as letters, and these blocks.
 
     Blocks that begin like something else at the same state are opened there, until there are none.
+    Where that would make the automaton large, they stay letters, and it has choices.
     """
     if isinstance(expression, Block) and deterministic == "auto":
         return expression.graph, expression.inside
@@ -156,9 +167,13 @@ def _symbolic(
         if found is None:
             return graph.reduced(), inside
         clashing = clashes(*found, graph, inside)
-        if not clashing.any():
+        if not len(clashing.edges):
             return found[0].trimmed().refined(), inside
-        graph, inside = opened(graph, inside, clashing)
+        del found  # most of the memory
+        larger, letters = opened(graph, inside, clashing)
+        if larger.num_states > _MOST_OPENED:
+            return graph.reduced(), inside
+        graph, inside = larger, letters
 
 
 def _built_parts(
@@ -220,7 +235,13 @@ def _by_itself(
         body = _finished(graph_of(node.body), state_limit, True)
         return _finished(complemented(body), state_limit, "auto")
     if isinstance(node, Intersection):
-        parts = [_finished(graph_of(part), state_limit, "auto") for part in node.parts]
+        # Blocks are as small as they can be already.
+        parts = [
+            graph_of(part)
+            if isinstance(part, Block)
+            else _finished(graph_of(part), state_limit, "auto")
+            for part in node.parts
+        ]
         result, *others = sorted(parts, key=lambda part: part.num_states)
         for other in others:
             result = _finished(intersect(result, other, state_limit).trimmed(), state_limit, "auto")
@@ -259,7 +280,8 @@ def _finished(graph: Graph, state_limit: int, deterministic: Determinism) -> Gra
 
 def _modest_limits(graph: Graph, state_limit: int) -> tuple[int, int]:
     """How many states and steps a deterministic automaton may take where it need not be one."""
-    limit = min(state_limit, max(_MODEST_STATES, _MODEST_GROWTH * graph.num_states))
+    most = min(_MODEST_GROWTH * graph.num_states, max(_MODEST_MOST, graph.num_states))
+    limit = min(state_limit, max(_MODEST_STATES, most))
     return limit, _MODEST_STEPS * limit
 
 

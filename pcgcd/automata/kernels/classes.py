@@ -49,11 +49,11 @@ def split_cells(first: Any, bounds: Any, num_cells: int) -> tuple[Any, Any]:
     sample = np.full(count, num_cells)
     np.minimum.at(sample, group, np.arange(num_cells))
     order = np.argsort(sample)
-    low, high = np.searchsorted(sample[order], bounds).reshape(-1, 2).T
-    rows = np.repeat(np.arange(len(first) - 1), np.diff(first) // 2)
+    place = np.searchsorted(sample[order], np.arange(num_cells + 1)).astype(np.int32)
+    rows = np.repeat(np.arange(len(first) - 1, dtype=np.int32), np.diff(first) // 2)
     change = np.zeros((len(first) - 1, count + 1), dtype=np.int8)
-    np.add.at(change, (rows, low), 1)
-    np.subtract.at(change, (rows, high), 1)
+    np.add.at(change, (rows, place[bounds[0::2]]), 1)
+    np.subtract.at(change, (rows, place[bounds[1::2]]), 1)
     members = np.empty((len(first) - 1, count), dtype=np.bool_)
     members[:, order] = np.cumsum(change[:, :-1], axis=1, dtype=np.int8)
     return group, members

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pcgcd.automata.kernels.growing import head, head_rows, mixed, wider
+from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, mixed, wider
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
 
 
@@ -89,29 +89,46 @@ def join(
     for i in range(len(by_target)):
         key[i] = source[by_target[i]]
     by_source, _ = group(key, num_states)
-    words = sets.shape[1]
-    new_source = np.empty(len(source), dtype=np.int64)
-    new_target = np.empty(len(source), dtype=np.int64)
-    rows = np.empty((len(source), words), dtype=np.int64)
-    count = 0
+    edges = np.empty((3, len(source)), dtype=np.int64)  # source, target, label
+    count, words, num_labels = 0, sets.shape[1], len(sets)
+    rows = head_rows(sets, len(sets))  # and then those of unions of labels
     for i in range(len(source)):
         e = by_target[by_source[i]]
-        if count > 0 and new_source[count - 1] == source[e] and new_target[count - 1] == target[e]:
+        last = count - 1
+        if count > 0 and edges[0, last] == source[e] and edges[1, last] == target[e]:
+            if edges[2, last] < len(sets):
+                if num_labels == len(rows):
+                    rows = grown_rows(rows)
+                for w in range(words):
+                    rows[num_labels, w] = sets[edges[2, last], w]
+                edges[2, last] = num_labels
+                num_labels += 1
             for w in range(words):
-                rows[count - 1, w] |= sets[label[e], w]
+                rows[num_labels - 1, w] |= sets[label[e], w]
         else:
-            new_source[count] = source[e]
-            new_target[count] = target[e]
-            for w in range(words):
-                rows[count, w] = sets[label[e], w]
+            edges[0, count] = source[e]
+            edges[1, count] = target[e]
+            edges[2, count] = label[e]
             count += 1
-    rows = head_rows(rows, count)
-    number, first = intern(rows)
+    same, first = intern(head_rows(rows, num_labels))
+    # Labels are numbered as edges have them.
+    number = np.full(len(first), -1, dtype=np.int64)
     distinct = np.empty((len(first), words), dtype=np.int64)
-    for i in range(len(first)):
-        for w in range(words):
-            distinct[i, w] = rows[first[i], w]
-    return head(new_source, count), head(new_target, count), number, distinct
+    num_labels = 0
+    for i in range(count):
+        row = same[edges[2, i]]
+        if number[row] < 0:
+            number[row] = num_labels
+            for w in range(words):
+                distinct[num_labels, w] = rows[first[row], w]
+            num_labels += 1
+        edges[2, i] = number[row]
+    return (
+        head(edges[0], count),
+        head(edges[1], count),
+        head(edges[2], count),
+        head_rows(distinct, num_labels),
+    )
 
 
 @compiled_if_large()

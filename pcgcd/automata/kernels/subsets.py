@@ -46,7 +46,7 @@ def determinize(
     state_limit: int,
     work_limit: int,
     member_limit: int,
-) -> tuple[int, Indices, Indices, Bits, Mask, Indices, Indices]:
+) -> tuple[int, Indices, Indices, Indices, Bits, Mask, Indices, Indices]:
     """Find the reachable sets of states, with one edge for each set of classes to another.
 
     The subset construction (Rabin & Scott 1959, "Finite automata and their decision problems"),
@@ -70,8 +70,9 @@ def determinize(
         member_limit: How many states the sets may have together.
 
     Returns:
-        The number of states, or -1 if a limit was passed; source, target and set of classes of
-        each edge; which states accept; where the members of each set of states begin, and they.
+        The number of states, or -1 if a limit was passed; source, target and label of each edge;
+        the sets of classes of labels from L on; which states accept; where the members of each
+        set of states begin, and they.
     """
     num_states = len(offsets) - 1
     found, reached = new_lists(32, 1024), np.empty(num_states, dtype=np.int32)
@@ -83,9 +84,10 @@ def determinize(
     part_of = np.zeros(num_classes, dtype=np.int64)
     touched = np.empty(num_classes, dtype=np.int64)
     parts = np.empty((5, 2 * num_classes + 2), dtype=np.int64)
-    ends = np.empty((2, 1024), dtype=np.int64)  # source and target of each edge
+    ends = np.empty((3, 1024), dtype=np.int64)  # source, target and label of each edge
     num_words = label_sets.shape[1]
-    sets = np.zeros((1024, num_words), dtype=np.int64)
+    sets = np.zeros((64, num_words), dtype=np.int64)  # of labels that are parts of others
+    num_sets = 0
     taken = np.empty(num_words, dtype=np.int64)
     state_stamp = np.full(num_states, -1, dtype=np.int64)
     total = found.total
@@ -116,6 +118,7 @@ def determinize(
             if parts[_EDGE, p] < 0:
                 if edges == ends.shape[1]:
                     ends = wider(ends)
+                if num_sets == len(sets):
                     sets = grown_rows(sets)
                 size, looked = _targets(p, parts, leaving, state_stamp, edges, reached)
                 sort_head(reached, size)
@@ -124,6 +127,9 @@ def determinize(
                 number = total[0]
                 ends[0, edges] = current
                 ends[1, edges] = intern_list(found, reached, 0, size)
+                ends[2, edges] = labels[j] if whole else len(label_sets) + num_sets
+                if not whole:
+                    num_sets += 1
                 work += looked + (size if ends[1, edges] == number else 0)
                 parts[_EDGE, p] = edges
                 edges += 1
@@ -131,11 +137,9 @@ def determinize(
                 if number > state_limit or found.first[number] > member_limit:
                     is_within = False
                     break
-            if whole:
-                for w in range(num_words):
-                    sets[edges - 1, w] = label_sets[labels[j], w]
-            else:
-                sets[parts[_EDGE, p], c >> 6] |= np.int64(1) << (c & 63)
+            if not whole:
+                own = ends[2, parts[_EDGE, p]] - len(label_sets)
+                sets[own, c >> 6] |= np.int64(1) << (c & 63)
         is_within &= work <= work_limit
         current += 1
     number = total[0]
@@ -147,7 +151,8 @@ def determinize(
         number if is_within else -1,
         head(ends[0], edges),
         head(ends[1], edges),
-        head_rows(sets, edges),
+        head(ends[2], edges),
+        head_rows(sets, num_sets),
         accepts,
         found.first,
         found.pool,

@@ -18,7 +18,8 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
     to be compiled for again.
     """
     order, offsets = group(np.array(target, dtype=np.int64), len(accepting))
-    return search(offsets, np.array(source, dtype=np.int64)[order], np.array(accepting))[1]
+    sources = np.asarray(source)[order].astype(np.int64, copy=False)
+    return search(offsets, sources, np.array(accepting))[1]
 
 
 @compiled_if_large()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from pcgcd.automata.vocabulary import Vocabulary
 from pcgcd.automata.vocabulary.template_store import TemplateStore
 from pcgcd.automata.weights import language_only
 from pcgcd.basics.keeping import kept_with
+from pcgcd.basics.memory import give_back
 from pcgcd.errors import AutomatonTooLargeError, VocabularyMismatchError
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -33,6 +35,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 _INTERVAL_LIMIT = 1 << 26
 _TEMPLATE_ROOM = 1 << 24
 _BY_BYTE = 2048
+_MANY_EDGES = 200_000  # what they are made from is worth giving back
 
 
 def lift(
@@ -128,6 +131,15 @@ class ByteTable:
             delta, byte_class = np.ascontiguousarray(delta[:, byte_class]), np.arange(256)
         return cls(Moves(delta, several, first, loops, byte_class.copy()), distance, is_by_byte)
 
+    @classmethod
+    def shared(cls, automaton: FiniteAutomaton, vocabulary: Vocabulary) -> ByteTable:
+        """The same, made once for as long as somebody has it: masks and a lifting need one both."""
+        kept = _TABLES.setdefault(automaton, WeakValueDictionary())
+        table = kept.get(vocabulary)
+        if table is None:
+            table = kept[vocabulary] = cls.of(automaton, vocabulary)
+        return table
+
     @property
     def num_states(self) -> int:
         """The number of states so far."""
@@ -185,8 +197,13 @@ class ByteTable:
         )
 
 
+# Beside the automata, not in them: what refers to others weakly cannot be pickled.
+_TABLES: WeakKeyDictionary[FiniteAutomaton, WeakValueDictionary[Vocabulary, ByteTable]]
+_TABLES = WeakKeyDictionary()
+
+
 def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomaton:
-    table = ByteTable.of(automaton, vocabulary)
+    table = ByteTable.shared(automaton, vocabulary)
     starts = np.flatnonzero(automaton.initial_mask & (table.distance < NEVER))
     walked, source, target, label, first, bounds = table.walk(starts, vocabulary, follow=True)
     del table  # most of the memory
@@ -201,27 +218,36 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     kept = np.concatenate([walked[distance[walked] < NEVER], [end]])
     if len(kept) == 1:
         return _empty(vocabulary)
-    number = np.full(len(accepting), -1)
+    number = np.full(len(accepting), -1, dtype=np.int32)
     number[kept] = np.arange(len(kept))
-    useful = (number[source] >= 0) & (number[target] >= 0)
-    source, target, label = number[source[useful]], number[target[useful]], label[useful]
+    source, target = number[source], number[target]
+    useful = (source >= 0) & (target >= 0)
+    if not useful.all():
+        source, target, label = source[useful], target[useful], label[useful]
     is_used = np.zeros(len(first), dtype=np.bool_)
     is_used[label] = True
-    used, label = np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[label]
-    order, _ = group(target, len(kept))
-    order = order[group(source[order], len(kept))[0]]
+    used, label = np.flatnonzero(is_used), (np.cumsum(is_used, dtype=np.int32) - 1)[label]
+    order = group(target.astype(np.int64), len(kept))[0]
+    order = order[group(source[order].astype(np.int64), len(kept))[0]]
+    # One after the other, since each of them may take much room.
+    source = frozen(source[order].astype(np.int64))
+    target = frozen(target[order].astype(np.int64))
+    label = frozen(label[order].astype(np.int64))
+    del order, useful
     initial = np.zeros(len(kept), dtype=np.bool_)
     initial[number[starts[number[starts] >= 0]]] = True
     result = FiniteAutomaton(
         num_states=len(kept),
-        source=frozen(source[order]),
-        target=frozen(target[order]),
-        label=frozen(label[order]),
+        source=source,
+        target=target,
+        label=label,
         labels=factored(vocabulary, first, bounds, used),
         initial_mask=frozen(initial),
         accepting_mask=frozen(accepting[kept]),
     )
     kept_with(result, "distance_to_accept", lambda: frozen(distance[kept]))
+    if result.num_edges > _MANY_EDGES:
+        give_back()
     return result
 
 

@@ -32,12 +32,14 @@ def factored(vocabulary: Vocabulary, first: Array, bounds: Array, used: Array) -
     size = np.diff(np.append(first, first[-1] + 2))[used]
     start = np.zeros(len(used) + 1, dtype=np.int64)
     np.cumsum(size, out=start[1:])
-    gather = np.arange(start[-1]) + np.repeat(first[used] - start[:-1], size)
-    bounds = np.append(bounds, [num_ranks, num_all])[gather]
+    gather = np.repeat((first[used] - start[:-1]).astype(np.int32), size)
+    gather += np.arange(start[-1], dtype=np.int32)
+    bounds = np.append(bounds, np.array([num_ranks, num_all], dtype=bounds.dtype))[gather]
+    del gather  # there may be millions of bounds
     is_cut = np.zeros(num_all + 1, dtype=np.bool_)
     is_cut[bounds] = is_cut[0] = is_cut[num_all] = True
     cuts = np.flatnonzero(is_cut)
-    cells = (np.cumsum(is_cut) - 1)[bounds]
+    cells = (np.cumsum(is_cut, dtype=np.int32) - 1)[bounds]
     cell_class, label_class = split_cells(start, cells, len(cuts) - 1)
     free = np.flatnonzero(~label_class.any(0))
     if len(free) == 0 and num_all < vocabulary.logits_size:

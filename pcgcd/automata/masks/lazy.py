@@ -341,4 +341,4 @@ def _table_of(
             more = (0, len(unfolding.distance) - graph.num_states)
             return unfolding, np.pad(graph.initial, more), np.pad(graph.accepting, more)
         source = compile_expression(source, state_limit=state_limit)
-    return ByteTable.of(source, vocabulary), source.initial_mask, source.accepting_mask
+    return ByteTable.shared(source, vocabulary), source.initial_mask, source.accepting_mask

@@ -9,6 +9,7 @@ from pcgcd.automata.expressions import (
     NOTHING,
     Expression,
     Member,
+    Union,
     any_order,
     intersection,
     option,
@@ -41,14 +42,16 @@ def array_expression(builder: Builder, spec: ArraySpec, depth: int) -> Expressio
     most = _most(builder, spec)
     if most is not None and most < spec.least:
         return NOTHING
-    parts: list[Expression | None] = [_items(builder, spec, most, depth)]
+    parts: list[Expression | None] = []
     parts += [_contains(builder, spec, contains, depth) for contains in spec.contains]
+    if not _says_all(spec, most):
+        parts.insert(0, _items(builder, spec, most, depth))
     if spec.unique and (most is None or most > 1):
         parts.append(_distinct(builder, spec, spec.unique, most))
     if spec.repeated:
         parts.append(_repeated(builder, spec, spec.repeated))
     items = [part for part in parts if part is not None]
-    builder.is_written_out |= len(items) > 1
+    builder.is_written_out |= len(items) > 1 or bool(spec.contains)
     return layout.bracketed("[", intersection(*items), "]")
 
 
@@ -64,7 +67,7 @@ def _items(builder: Builder, spec: ArraySpec, most: int | None, depth: int) -> E
     comma = builder.style.layout.comma
     prefix = spec.prefix if most is None else spec.prefix[:most]
     open_end = most is None or most > len(prefix)
-    rest = builder.value(spec.rest, depth) if open_end else NOTHING
+    rest = builder.part(spec.rest, depth) if open_end else NOTHING
     limit = builder.item_limit(rest)
     size = len(prefix)
     if spec.least - size > limit:
@@ -80,7 +83,7 @@ def _items(builder: Builder, spec: ArraySpec, most: int | None, depth: int) -> E
             last = builder.at_most("maxItems", most, rest, least=needed, beside=size) - size
         tail = repeat(comma + rest, needed, last)
     for i in range(size - 1, -1, -1):
-        tail = builder.value(prefix[i], depth) + tail
+        tail = builder.part(prefix[i], depth) + tail
         tail = comma + tail if i else tail
         tail = option(tail) if i >= spec.least else tail
     return tail
@@ -90,25 +93,52 @@ def _kinds_of_items(spec: ArraySpec) -> tuple[Formula, ...]:
     return tuple(dict.fromkeys((*spec.prefix, spec.rest)))
 
 
+def _says_all(spec: ArraySpec, most: int | None) -> bool:
+    """Whether what must be contained is said of lists of items that nothing else is asked of."""
+    fewest = [start + least if least else 0 for _, least, _, start in spec.contains]
+    return most is None and not spec.prefix and spec.least <= max(fewest, default=-1)
+
+
 def _contains(builder: Builder, spec: ArraySpec, contains: Contains, depth: int) -> Expression:
     """A number of items for which a formula holds, from an index on."""
     comma, formulas = builder.style.layout.comma, _kinds_of_items(spec)
     formula, least, most, start = contains
     everything = union(*(builder.value(f, depth) for f in formulas))
     inside = union(*(builder.value(both((f, formula)), depth) for f in formulas))
+    inside = _common(builder, inside, everything)
     outside = everything
     if most is not None:
         against = negation(formula)
         outside = union(*(builder.value(both((f, against)), depth) for f in formulas))
+        outside = _common(builder, outside, everything)
     one = star(outside + comma) + inside
     result = NOTHING
     skipped = repeat(everything + comma, start, start)
     if least == 0:
         result |= skipped + listing(outside, comma, 1) | listing(everything, comma, 0, start)
     if most is None or most > 0:
-        times = repeat(comma + one, max(0, least - 1), None if most is None else most - 1)
+        # Without an upper bound, more of them are among all the others that may follow.
+        times = repeat(
+            comma + one, max(0, least - 1), max(1, least) - 1 if most is None else most - 1
+        )
         result |= skipped + one + times + star(comma + outside)
     return result
+
+
+def _common(builder: Builder, items: Expression, others: Expression) -> Expression:
+    """The texts that are items of both kinds; options that both kinds have stay as they are.
+
+    Where commas separate items, lists of both kinds are lists of items of both kinds.
+    """
+    left, right = (_options(each) for each in (items, others))
+    same = [option for option in left if option in right]
+    rest = union(*(option for option in right if option not in same))
+    both_ways = (builder.settled(option & rest) for option in left if option not in same)
+    return builder.joined(union(*same, *both_ways))
+
+
+def _options(expression: Expression) -> tuple[Expression, ...]:
+    return expression.options if isinstance(expression, Union) else (expression,)
 
 
 def _distinct(

@@ -7,7 +7,11 @@ from typing import Any
 
 from pcgcd.automata.expressions import (
     NOTHING,
+    Block,
+    Concatenation,
     Expression,
+    Literal,
+    Union,
     literal,
     union,
 )
@@ -43,6 +47,7 @@ from pcgcd.errors import AutomatonTooLargeError, UnsupportedConstraintError
 _SMALL = 200
 # How much larger than an automaton the expression may be that it is made of.
 _EASY = 4
+_BRACKETS = b"[{"
 _MAX_LEVELS = 60
 _MAX_FORMULAS = 20_000
 
@@ -71,6 +76,7 @@ class Builder:
         self.reader = reader
         self.style = style
         self._built: dict[tuple[Formula, int], Expression] = {}
+        self._joined: dict[Expression, Expression] = {}
         self._free: list[Expression] = []  # by depth
         self._writing = Writing(style.layout, style.notations, style.constants)
         # Whether free values may be inside of automata that were built by themselves.
@@ -108,6 +114,29 @@ class Builder:
             known = self._value(formula, depth - 1 if recursive else self.style.max_depth)
             self._level -= 1
             self._built[key] = known
+        return known
+
+    def part(self, formula: Formula, depth: int) -> Expression:
+        """The same as :meth:`value`, for what is written inside of brackets."""
+        return self.joined(self.value(formula, depth))
+
+    def joined(self, value: Expression) -> Expression:
+        """The options of a value that begin alike, such as all objects, as one letter.
+
+        Where a value is placed several times, they are told apart only once. A value that is not
+        inside of others stays as it is, so that its free values can be nested deeper.
+        """
+        if not isinstance(value, Union):
+            return value
+        known = self._joined.get(value)
+        if known is None:
+            options = value.options
+            for byte in _BRACKETS:
+                alike = [each for each in options if _first_byte(each) == byte]
+                if len(alike) > 1:
+                    others = (each for each in options if _first_byte(each) != byte)
+                    options = (*others, self.settled(union(*alike)))
+            known = self._joined[value] = union(*options)
         return known
 
     def string(self, spec: StringSpec) -> Expression:
@@ -299,6 +328,17 @@ class Builder:
                     f"make it smaller"
                 )
         return known
+
+
+def _first_byte(expression: Expression) -> int:
+    """The byte that all texts begin with, if that is plain to see; otherwise -1."""
+    if isinstance(expression, Concatenation):
+        expression = expression.parts[0]
+    if isinstance(expression, Literal):
+        return expression.text[0] if expression.text else -1
+    if isinstance(expression, Block) and expression.first.bit_count() == 1:
+        return expression.first.bit_length() - 1
+    return -1
 
 
 def _places(formula: Formula) -> list[Place]:

@@ -164,7 +164,7 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
     named = []
     for name, formula, required in parts.named:
         key = string_literal(name, builder.style.notations)
-        entry = concatenation(key, layout.colon, builder.value(formula, depth))
+        entry = concatenation(key, layout.colon, builder.part(formula, depth))
         if entry != NOTHING or required:
             named.append((entry, required))
     free = union(*(_entry(builder, group, depth, bool(named)) for group in parts.groups))
@@ -190,7 +190,7 @@ def _entry(builder: Builder, group: Group, depth: int, beside: bool) -> Expressi
     if group.formula == TRUE and beside:
         value = builder.anything(builder.style.free_depth)
     else:
-        value = builder.value(group.formula, depth)
+        value = builder.part(group.formula, depth)
     return concatenation(keys, builder.style.layout.colon, value)
 
 
