@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -37,32 +38,78 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 _MOST_STATES = 100_000  # a kilobyte each, once they are written
 _END = -2  # in a part: the end of the block
 _UNWRITTEN = -2  # in a table: the first cell with several targets, of which there are none
-_AT_ONCE = 512  # states that are written together
+_AT_ONCE = 64  # states that are written together
 
 
-class _Part(NamedTuple):
-    """An automaton with blocks as letters, as it is copied.
+class _Entry(NamedTuple):
+    """How a part is entered: the targets of each byte, (256,), and the edges of blocks."""
+
+    targets: Array
+    ways: tuple[tuple[_Part, int], ...]
+
+
+class _Rows(NamedTuple):
+    """The transitions of a part, as they are copied.
 
     Attributes:
         delta: The target of each inner state and class of bytes, EMPTY or _END, (S, C).
-        byte_class: The class of each byte, (256,).
         loops: The bytes on which each state only stays, (S, 4).
-        entry: The targets of its start, (256,).
-        ways: The edges of blocks: from a state (-1: from the start), through a part, to a state.
-            They are sorted.
+        ways: The edges of blocks: from a state, through a part, to a state. They are sorted.
+    """
+
+    delta: Array
+    loops: Array
+    ways: tuple[tuple[int, _Part, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """An automaton with blocks as letters. What is copied of it is made when a copy needs it.
+
+    Attributes:
+        parts: The parts of the blocks inside.
+        moves: The target of each state and class, EMPTY or _END, as copies number states.
+        token_class: The class of each byte and block, (256 + blocks,).
+        start: The initial state.
+        is_inner: Which states copies have.
         distance: The least number of bytes from each inner state to the end, (S,).
         length: The least number of bytes of a text.
         used: The bytes that occur in texts, (256,).
     """
 
-    delta: Array
-    byte_class: Array
-    loops: Array
-    entry: Array
-    ways: tuple[tuple[int, _Part, int], ...]
+    parts: tuple[_Part, ...]
+    moves: Array
+    token_class: Array
+    start: int
+    is_inner: Array
     distance: Array
     length: int
     used: Array
+
+    @cached_property
+    def byte_class(self) -> Array:
+        """The class of each byte, (256,)."""
+        return frozen(self.token_class[:256].copy())
+
+    @cached_property
+    def entry(self) -> _Entry:
+        """The ways out of the start of a block."""
+        row = self.moves[self.start]
+        ends = row[self.token_class[256:]].tolist()
+        ways = tuple(way for way in zip(self.parts, ends) if way[1] != EMPTY)
+        return _Entry(row[self.byte_class], ways)
+
+    @cached_property
+    def rows(self) -> _Rows:
+        """The transitions of the inner states."""
+        delta = self.moves[self.is_inner]
+        ways: list[tuple[int, _Part, int]] = []
+        for part, letter in zip(self.parts, self.token_class[256:].tolist()):
+            states = np.flatnonzero(delta[:, letter] != EMPTY)
+            ends = delta[states, letter]
+            ways += [(state, part, end) for state, end in zip(states.tolist(), ends.tolist())]
+        loops = self_loops(delta, self.byte_class)
+        return _Rows(delta, loops, tuple(sorted(ways, key=itemgetter(0))))
 
 
 def _part_of(block: Block) -> _Part | None:
@@ -71,7 +118,7 @@ def _part_of(block: Block) -> _Part | None:
 
 
 def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part | None:
-    parts = [part for part in map(_part_of, inside) if part is not None]
+    parts = tuple(part for part in map(_part_of, inside) if part is not None)
     if len(parts) < len(inside) or graph.initial.sum() != 1:
         return None
     label_class = frozen(unpack(graph.sets, graph.num_classes))
@@ -81,41 +128,24 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     if len(several):
         return None
     number = inner_numbers(graph) if is_block else np.arange(graph.num_states)
-    number = np.where(number < 0, _END, number).astype(np.int32)
-    moves = number[by_class]
-    moves[by_class < 0] = EMPTY
-    byte_class = frozen(graph.token_class[:256].copy())
-    [start] = np.flatnonzero(graph.initial).tolist()
     is_inner = number >= 0
-    ways: list[tuple[int, _Part, int]] = []
-    for k, part in enumerate(parts):
-        column = moves[:, graph.token_class[256 + k]]
-        for state in np.flatnonzero(column != EMPTY).tolist():
-            if is_inner[state]:
-                ways.append((int(number[state]), part, int(column[state])))
-            if state == start and is_block:
-                ways.append((-1, part, int(column[state])))
+    # The last entry is that of EMPTY.
+    moves = np.append(np.where(is_inner, number, _END), EMPTY).astype(np.int32)[by_class]
     lengths = np.full(graph.num_classes, NEVER, dtype=np.int64)
-    np.minimum.at(lengths, graph.token_class, [1] * 256 + [part.length for part in parts])
+    if parts:
+        np.minimum.at(lengths, graph.token_class[256:], [part.length for part in parts])
+    lengths[graph.token_class[:256]] = 1  # no text of a block is empty
     cost = np.where(label_class, lengths, NEVER).min(axis=1, initial=NEVER)
     order, offsets = group(np.array(graph.target), graph.num_states)
     distance = cheapest(
         offsets, graph.source[order], cost[graph.label[order]], np.array(graph.accepting)
     )
-    used = label_class.any(axis=0)[byte_class]
+    used = label_class.any(axis=0)[graph.token_class[:256]]
     for part in parts:
         used |= part.used
-    delta = moves[is_inner]
-    return _Part(
-        delta,
-        byte_class,
-        self_loops(delta, byte_class),
-        moves[start, byte_class],
-        tuple(sorted(ways, key=itemgetter(0))),
-        distance[is_inner],
-        int(distance[start]),
-        used,
-    )
+    [start] = np.flatnonzero(graph.initial).tolist()
+    length = int(distance[start])
+    return _Part(parts, moves, graph.token_class, start, is_inner, distance[is_inner], length, used)
 
 
 class _Copy(NamedTuple):
@@ -179,7 +209,7 @@ class UnfoldingTable(ByteTable):
 
     @property
     def num_states(self) -> int:
-        return self.copies[-1].base + len(self.copies[-1].part.delta)
+        return self.copies[-1].base + len(self.copies[-1].part.distance)
 
     def complete(self, state: int) -> bool:
         """Write the transitions of a state, and those around it; False if they are written."""
@@ -193,27 +223,27 @@ class UnfoldingTable(ByteTable):
         number = 0
         while number < len(self.copies):  # more are added while these are written
             part, base, _ = self.copies[number]
-            for state in range(base, base + len(part.delta), _AT_ONCE):
+            for state in range(base, base + len(part.distance), _AT_ONCE):
                 self.complete(state)
             number += 1
 
     def _write(self, state: int) -> None:
         """Write the transitions of some states of one copy."""
         part, base, end = self.copies[int(self.owner[state])]
+        delta, loops, ways = part.rows
         first = (state - base) // _AT_ONCE * _AT_ONCE
-        delta = part.delta[first : first + _AT_ONCE]
+        delta = delta[first : first + _AT_ONCE]
         rows = np.where(delta >= 0, delta + base, delta)
         rows[delta == _END] = end
         self._mark(rows)
         rows = rows[:, part.byte_class]
-        begin = bisect_left(part.ways, first, key=itemgetter(0))
-        for source, inner, target in part.ways[begin:]:
+        for source, inner, target in ways[bisect_left(ways, first, key=itemgetter(0)) :]:
             if source >= first + len(rows):
                 break
             self._enter(rows[source - first], inner, end if target == _END else base + target)
         chosen = slice(base + first, base + first + len(rows))
         # Whoever reads without a lock sees all or nothing of a row.
-        self.moves.loops[chosen] = part.loops[first : first + len(rows)]
+        self.moves.loops[chosen] = loops[first : first + len(rows)]
         self.moves.delta[chosen] = rows
         self.is_written[chosen] = True
 
@@ -235,18 +265,16 @@ class UnfoldingTable(ByteTable):
             self.known[key] = len(self.copies)
             self._place(part, self.num_states, end)
         base = self.copies[self.known[key]].base
-        entry = part.entry
+        entry, ways = part.entry
         row[entry >= 0] = entry[entry >= 0] + base
         row[entry == _END] = end
         self._mark(row)
-        for start, inner, target in part.ways:
-            if start >= 0:
-                break
+        for inner, target in ways:
             self._enter(row, inner, end if target == _END else base + target)
 
     def _place(self, part: _Part, base: int, end: int) -> None:
         """Number the states of a copy."""
-        stop = base + len(part.delta)
+        stop = base + len(part.distance)
         self.distance[base:stop] = part.distance + (self.distance[end] if end >= 0 else 0)
         self.owner[base:stop] = len(self.copies)
         self.copies.append(_Copy(part, base, end))
