@@ -192,7 +192,7 @@ class UnfoldingTable(ByteTable):
                 np.empty((size, 256), dtype=np.int32),
                 np.zeros(0, dtype=np.int32),
                 np.zeros(2, dtype=np.int64),
-                np.zeros((size, 4), dtype=np.uint64),
+                np.empty((size, 4), dtype=np.uint64),
                 np.arange(256),
             ),
             np.full(size, NEVER, dtype=np.int64),
@@ -255,7 +255,9 @@ class UnfoldingTable(ByteTable):
         is_met = np.bincount(states[states >= 0] // _AT_ONCE, minlength=len(self.is_marked)) > 0
         for number in np.flatnonzero(is_met & ~self.is_marked).tolist():
             chosen = slice(number * _AT_ONCE, (number + 1) * _AT_ONCE)
-            self.moves.delta[chosen][~self.is_written[chosen]] = _UNWRITTEN
+            unwritten = ~self.is_written[chosen]
+            self.moves.loops[chosen][unwritten] = 0
+            self.moves.delta[chosen][unwritten] = _UNWRITTEN
             self.is_marked[number] = True
 
     def _enter(self, row: Array, part: _Part, end: int) -> None:

@@ -17,7 +17,7 @@ from pcgcd.automata.kernels.bits import set_intervals
 from pcgcd.automata.kernels.lazy_masks import NO_TEMPLATE, new_names, write_narrow, write_wide
 from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.templates import LOCAL_LIMIT
-from pcgcd.automata.kernels.walks import EMPTY, Output, new_output
+from pcgcd.automata.kernels.walks import EMPTY, new_output
 from pcgcd.automata.lifting import ByteTable
 from pcgcd.automata.lifting.unfolding import UnfoldingTable
 from pcgcd.automata.limits import NEVER, STATE_LIMIT
@@ -101,10 +101,9 @@ class TokenMasks(PrefixMasks):
         self._rows: dict[int, _Row] = {}
         self._edges: dict[int, _Edges] = {}
         self._lock = threading.RLock()
-        self._names = new_names(self._end, LOCAL_LIMIT)
         self._recent = np.full(256, -1, dtype=np.int64)
         self._room = _INTERVALS
-        self._out = self._new_output()
+        self._make_room()
         self._initial = np.flatnonzero(initial & (self._table.distance < NEVER))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -266,6 +265,8 @@ class TokenMasks(PrefixMasks):
         any_width = False
         self._table.complete(state)
         while True:
+            if self._table.num_states > self._most_states:
+                self._make_room()
             num_sets = int(self._out.counter[4])
             given = (distance, trie.token, trie.nodes, moves, self._out)
             enough = write_narrow(words, state, any_width, *given)
@@ -290,11 +291,14 @@ class TokenMasks(PrefixMasks):
                 any_width = True
             else:
                 self._room *= 4
-                self._out = self._new_output()
+                self._make_room()
 
-    def _new_output(self) -> Output:
-        depth = self.vocabulary.trie.max_depth
-        return new_output(self._end, depth, self._room, self._room)
+    def _make_room(self) -> None:
+        """Make room for walks among the states that there are so far, and as many more."""
+        most, depth = min(self._end, 2 * self._table.num_states), self.vocabulary.trie.max_depth
+        self._most_states = most
+        self._names = new_names(most, LOCAL_LIMIT)
+        self._out = new_output(most, depth, self._room, self._room)
 
     def _edges_of(self, state: int) -> _Edges:
         edges = self._edges.get(state)
