@@ -36,6 +36,7 @@ _AUTOMATON = ("tests/automata/test_automaton.py",)
 _MASKS = ("tests/automata/test_masks.py",)
 _SPELLING = ("tests/decoding/test_spelling.py",)
 _CONES = ("tests/engine/test_cones.py",)
+_HEDGING = ("tests/decoding/test_hedging.py",)
 _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
 _BLOCKS = ("tests/automata/test_blocks.py",)
@@ -326,9 +327,30 @@ MUTANTS = (
     Mutant(
         "the ways into blocks from far inside a large copy are left out",
         "automata/lifting/unfolding.py",
-        "begin = bisect_left(part.ways, first, key=itemgetter(0))",
-        "begin = 0 if first == 0 else len(part.ways)",
+        "begin = bisect_left(ways, first, key=itemgetter(0))",
+        "begin = 0 if first == 0 else len(ways)",
         (*_UNFOLDING, *_CHAINS),
+    ),
+    Mutant(
+        "what a hedge leaves out of a resampling is forgotten",
+        "decoding/population.py",
+        "(population.log_weights[members] - chances)[list(chosen)]",
+        "0.0",
+        _HEDGING,
+    ),
+    Mutant(
+        "resampling relies on the potential alone",
+        "decoding/potentials.py",
+        "if share == 0 or not bool(log_mean.isfinite()):",
+        "if True:",
+        _HEDGING,
+    ),
+    Mutant(
+        "with few particles none is drawn from GCD",
+        "decoding/requests.py",
+        "return max(_GCD_SHARE, 1 / particles) if particles > 1 else _GCD_SHARE",
+        "return _GCD_SHARE",
+        ("pcgcd/decoding/requests.py",),
     ),
     Mutant(
         "blocks that stay closed are taken for those inside of them",

@@ -89,7 +89,8 @@ class _Part:
     @cached_property
     def byte_class(self) -> Array:
         """The class of each byte, (256,)."""
-        return frozen(self.token_class[:256].copy())
+        result: Array = frozen(self.token_class[:256].copy())
+        return result
 
     @cached_property
     def entry(self) -> _Entry:
@@ -237,7 +238,8 @@ class UnfoldingTable(ByteTable):
         rows[delta == _END] = end
         self._mark(rows)
         rows = rows[:, part.byte_class]
-        for source, inner, target in ways[bisect_left(ways, first, key=itemgetter(0)) :]:
+        begin = bisect_left(ways, first, key=itemgetter(0))
+        for source, inner, target in ways[begin:]:
             if source >= first + len(rows):
                 break
             self._enter(rows[source - first], inner, end if target == _END else base + target)
