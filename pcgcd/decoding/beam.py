@@ -121,6 +121,7 @@ def widen(
         log_weights=log_weights,
         log_probs=kept_probs,
         log_twist=log_twist,
+        log_trusted=log_twist,
         ended=tuple(ended),
         accepted=tuple(accepted),
         active=tuple(place for place, _ in going),

@@ -14,7 +14,7 @@ from torch import Tensor
 from pcgcd.decoding.contracts import check_ancestors, check_log_twist
 from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.portfolio import draw, shares_after
-from pcgcd.decoding.potentials import Potential, hedged
+from pcgcd.decoding.potentials import Hedged, Potential, hedged
 from pcgcd.decoding.proposals import Proposal
 from pcgcd.decoding.randomness import Randomness
 from pcgcd.decoding.resampling import Resampler, effective_sample_size
@@ -42,6 +42,8 @@ class Population:
         log_weights: (N,) float64, since the last resampling.
         log_probs: log p_lm of the tokens, (N,) float64.
         log_twist: log psi of the prefix, (N,) float64.
+        log_trusted: That of the potential that is not doubted, (N,) float64; see
+            :class:`pcgcd.decoding.Hedged`.
         log_parts: log shares[j] q_j of the tokens since the last resampling, for each part j of a
             portfolio, (N, m) float64; see :mod:`pcgcd.decoding.portfolio`.
         shares: The shares of the parts at the start, (m,) float64.
@@ -50,8 +52,7 @@ class Population:
         active: The particles that go on.
         state: The prefixes, one row for each active particle.
         log_evidence: What resampling has moved from the weights to the evidence, by task.
-        hedge: How much of the resampling goes without the potential; see
-            :class:`pcgcd.decoding.Hedged`.
+        hedge: How much of the resampling goes by the potential that is not doubted.
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -59,6 +60,7 @@ class Population:
     log_weights: Tensor
     log_probs: Tensor
     log_twist: Tensor
+    log_trusted: Tensor
     log_parts: Tensor
     shares: Tensor
     ended: tuple[bool, ...]
@@ -82,7 +84,7 @@ class Population:
             state: The empty prefixes.
             task: The task of each.
             shares: Those of the parts of the proposal; by default it has one part.
-            hedge: How much of the resampling goes without the potential.
+            hedge: How much of the resampling goes by the potential that is not doubted.
         """
         count = state.num_rows
         shares = torch.ones(1, dtype=torch.float64) if shares is None else shares
@@ -93,6 +95,7 @@ class Population:
             log_weights=zeros,
             log_probs=zeros,
             log_twist=zeros,
+            log_trusted=zeros,
             log_parts=shares.log().expand(count, -1),
             shares=shares,
             ended=(False,) * count,
@@ -122,8 +125,8 @@ class Population:
     @cached_property
     def _chances(self) -> list[Tensor]:
         return [
-            hedged(self.log_weights[members], self.log_twist[members], self.hedge)
-            for members in self._members
+            hedged(self.log_weights[m], self.log_twist[m], self.log_trusted[m], self.hedge)
+            for m in self._members
         ]
 
     def log_chances(self, task: int) -> Tensor:
@@ -179,7 +182,7 @@ def extend(
 
     state = population.state.advance(tokens)
     texts = [(*population.tokens[i], t) for i, t in zip(active, tokens, strict=True)]
-    ended, log_final, log_twist = rate(
+    ended, log_final, log_twist, log_trusted = rate(
         state, texts, tasks, potential, eos_ids=eos_ids, stop=stop, check=check
     )
 
@@ -200,6 +203,7 @@ def extend(
         log_weights=population.log_weights.index_add(0, index, gain),
         log_probs=population.log_probs.index_add(0, torch.tensor(places).long(), log_p[drawn]),
         log_twist=population.log_twist.index_copy(0, index, log_twist),
+        log_trusted=population.log_trusted.index_copy(0, index, log_trusted),
         log_parts=population.log_parts.index_add(0, index, found.log_parts),
         ended=_put(population.ended, places, [ended[row] for row in drawn]),
         accepted=_put(population.accepted, places, [log_final[row] > -math.inf for row in drawn]),
@@ -215,11 +219,13 @@ class Outcome(NamedTuple):
         ended: Whether each is a whole text.
         log_final: The log of f(x) of each as a whole text.
         log_twist: The log of psi of each: that of f where it has ended, (k,) float64.
+        log_trusted: Likewise of the potential that is not doubted.
     """
 
     ended: list[bool]
     log_final: list[float]
     log_twist: Tensor
+    log_trusted: Tensor
 
 
 def rate(
@@ -251,6 +257,10 @@ def rate(
         for row, text in enumerate(texts)
     ]
     log_twist = check_log_twist(potential.log_twist(state), len(texts), potential)
+    log_trusted = log_twist
+    if isinstance(potential, Hedged):
+        safe = potential.trusted
+        log_trusted = check_log_twist(safe.log_twist(state), len(texts), safe)
     for row, end in enumerate(ended):
         if end:
             if (
@@ -259,8 +269,8 @@ def rate(
                 and not check(tasks[row], texts[row])
             ):
                 log_final[row] = -math.inf
-            log_twist[row] = log_final[row]
-    return Outcome(ended, log_final, log_twist)
+            log_twist[row] = log_trusted[row] = log_final[row]
+    return Outcome(ended, log_final, log_twist, log_trusted)
 
 
 def _put(values: tuple[T, ...], places: Sequence[int], new: Sequence[T]) -> tuple[T, ...]:
@@ -308,6 +318,7 @@ def resample(
             log_weights=log_weights,
             log_probs=population.log_probs[ancestors],
             log_twist=population.log_twist[ancestors],
+            log_trusted=population.log_trusted[ancestors],
             log_parts=log_parts,
             shares=population.shares,
             ended=tuple(population.ended[i] for i in ancestors),

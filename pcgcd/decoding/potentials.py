@@ -8,7 +8,7 @@ too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import torch
@@ -90,26 +90,27 @@ class LookAhead:
 
 @dataclass(frozen=True)
 class Hedged:
-    """Another potential, on which resampling relies only in part.
+    """A potential that may be wrong, on which resampling relies only in part.
 
     A look-ahead that is wrong makes resampling drop the very particles that turn out well, and the
-    weights cannot bring them back. Where a particle has the weight w psi, with w = p_lm / q, it is
-    resampled by
+    weights cannot bring them back. Where w = p_lm / q is the weight of a particle without any
+    potential, it is resampled by the defensive mixture (Hesterberg, 1995)
 
-        w (share + (1 - share) psi / mean),      mean = sum w psi / sum w over the particles,
+        share w trusted / sum w trusted  +  (1 - share) w psi / sum w psi      (over the particles)
 
-    and keeps the rest as its weight: a defensive mixture (Hesterberg, 1995) of SMC without the
-    potential and with it. So no particle has less than ``share`` of the offspring that it would
-    have without the potential. What comes after the resampling divides by the same numbers, so that
-    the evidence stays unbiased.
+    and keeps what this leaves out as its weight. So no particle has less than ``share`` of the
+    offspring that it would have with the trusted potential alone. What comes after the resampling
+    divides by the same numbers, so that the evidence stays unbiased.
 
     Attributes:
-        potential: What rates the prefixes.
-        share: From 0, which is the potential itself, to 1, which resamples without it.
+        potential: Psi, what rates the prefixes.
+        share: From 0, which is psi alone, to 1, which resamples by the trusted potential.
+        trusted: A potential that is not doubted.
     """
 
     potential: Potential
     share: float
+    trusted: Potential = field(default_factory=PrefixValidity)
 
     def __post_init__(self) -> None:
         """Check the range."""
@@ -118,8 +119,8 @@ class Hedged:
 
     @property
     def needs_guide(self) -> bool:
-        """Whether the potential does."""
-        return self.potential.needs_guide
+        """Whether one of the potentials does."""
+        return self.potential.needs_guide or self.trusted.needs_guide
 
     def log_twist(self, state: PrefixState) -> Tensor:
         """Return what the potential says."""
@@ -127,19 +128,29 @@ class Hedged:
 
 
 def hedge_of(potential: Potential) -> float:
-    """How much of the resampling goes without the potential."""
+    """How much of the resampling goes by a trusted potential instead."""
     return potential.share if isinstance(potential, Hedged) else 0.0
 
 
-def hedged(log_weights: Tensor, log_twist: Tensor, share: float) -> Tensor:
+def hedged(log_weights: Tensor, log_twist: Tensor, log_trusted: Tensor, share: float) -> Tensor:
     """What the particles of a task are resampled by, (k,); see :class:`Hedged`.
 
-    >>> hedged(torch.tensor([0.0, -9.0]), torch.tensor([0.0, -9.0]), 0.5).exp()  # alike but for psi
+    >>> weights = torch.tensor([0.0, -9.0])  # alike but for psi
+    >>> hedged(weights, weights, torch.zeros(2), 0.5).exp()
     tensor([1.4999, 0.5001])
+
+    Args:
+        log_weights: With the potential, (k,).
+        log_twist: The logarithm of psi, (k,).
+        log_trusted: That of the trusted potential, (k,).
+        share: Of the trusted potential.
     """
-    alone = (log_weights - log_twist).masked_fill(log_twist.isneginf(), -torch.inf)
-    log_mean = log_weights.logsumexp(0) - alone.logsumexp(0)
-    if share == 0 or not bool(log_mean.isfinite()):
+    if share == 0:
         return log_weights
-    shares = log_mean.new_tensor([share, 1 - share]).log()
-    return alone + torch.logaddexp(shares[0], shares[1] + log_twist - log_mean)
+    dead = log_twist.isneginf() | log_trusted.isneginf()
+    safe = (log_weights - log_twist + log_trusted).masked_fill(dead, -torch.inf)
+    log_safe, log_all = safe.logsumexp(0), log_weights.logsumexp(0)
+    if not bool((log_safe + log_all).isfinite()):
+        return log_weights
+    shares = log_weights.new_tensor([share, 1 - share]).log()
+    return torch.logaddexp(shares[0] + safe, shares[1] + log_weights - log_all + log_safe)

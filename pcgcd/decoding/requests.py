@@ -31,7 +31,7 @@ _GCD_SHARE = 0.1
 
 
 def usual_share(particles: int) -> float:
-    """The share of GCD beside what looks ahead: a tenth, but at least one particle of several.
+    """The share of GCD beside a guide: a tenth, but at least one particle of several.
 
     >>> [usual_share(k) for k in (1, 2, 4, 16)]
     [0.1, 0.5, 0.25, 0.1]
@@ -159,10 +159,9 @@ def choose(
         "pgcd": lambda: PGCD() if w is None else PGCD(w),
         "twisted": lambda: Twisted() if w is None else Twisted(w),
     }
-    share = usual_share(particles) if gcd_share is None else gcd_share
-    if not 0 <= share < 1:
+    if gcd_share is not None and not 0 <= gcd_share < 1:
         raise InvalidParameterError(
-            f'gcd_share must lie in [0, 1), but is {share}; GCD alone is method="gcd"'
+            f'gcd_share must lie in [0, 1), but is {gcd_share}; GCD alone is method="gcd"'
         )
     if isinstance(method, str) and method not in proposals:
         raise InvalidParameterError(
@@ -191,13 +190,20 @@ def choose(
             f"is {potential!r}"
         )
     rated = potentials[potential]() if isinstance(potential, str) else potential
-    ahead = isinstance(method, str) and needs_guide(proposal, "proposal", "weigh")
-    if spelled and spelling is not None:
+    guessing = isinstance(method, str) and needs_guide(proposal, "proposal", "weigh")
+    doubted = guessing and needs_guide(rated, "potential", "log_twist")
+    share = gcd_share
+    if share is None:
+        share = usual_share(particles) if guessing else _GCD_SHARE
+    trusted: Potential = PrefixValidity()
+    ahead = guessing
+    if spelled and spelling is not None:  # How the model spells is no guess.
         ahead, proposal = True, Spelled(proposal, spelling)
-        rated = SpelledPotential(rated, spelling)
+        rated, trusted = (SpelledPotential(each, spelling) for each in (rated, trusted))
     if ahead and share:
         proposal = Portfolio((GCD(), proposal), (share, 1 - share))
-        rated = Hedged(rated, share)
+    if doubted and share:
+        rated = Hedged(rated, share, trusted)
     plan = Plan(method if isinstance(method, str) else repr(method), proposal, rated)
     if plan.needs_guide and not guided:
         raise InvalidParameterError(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-import pcgcd
 from pcgcd.automata import FiniteAutomaton, Vocabulary
 from pcgcd.decoding import (
     GCD,
@@ -21,6 +20,8 @@ from pcgcd.decoding import (
     Portfolio,
     Potential,
     PrefixValidity,
+    SpelledPotential,
+    Spelling,
     Twisted,
 )
 from pcgcd.decoding.potentials import hedged
@@ -55,25 +56,23 @@ def test_the_weight_of_every_text_is_unbiased_whatever_the_potential_believes(
     assert z < limit(count, len(CASES)), f"{case}: off by {z:.1f} standard errors"
 
 
-def test_chances_mix_what_the_weights_are_with_and_without_the_potential() -> None:
+def test_chances_mix_the_weights_with_the_potential_and_those_with_the_trusted_one() -> None:
     rng = np.random.default_rng(0)
-    weight, twist = rng.random(6), 10.0 ** rng.integers(-12, 0, 6)
-    weight[2] = twist[4] = 0.0
-    full = weight * twist
-    for share in (0.0, 0.2, 0.7, 1.0):
-        found = hedged(torch.tensor(full).log(), torch.tensor(twist).log(), share).exp().numpy()
-        alive = np.where(twist > 0, weight, 0.0)
-        expected = alive * (share + (1 - share) * twist * alive.sum() / full.sum())
-        expected = full if share == 0 else expected
-        assert np.allclose(found, expected, rtol=1e-12)
-        if share:
-            assert found.sum() == pytest.approx(alive.sum())
+    weight, trusted, twist = rng.random(6), rng.random(6), 10.0 ** rng.integers(-12, 0, 6)
+    weight[2] = twist[4] = trusted[4] = 0.0
+    full, safe = weight * twist, weight * trusted
+    logs = [torch.tensor(each).log() for each in (full, twist, trusted)]
+    assert torch.equal(hedged(*logs, 0.0), logs[0])
+    for share in (0.2, 0.7, 1.0):
+        found = hedged(*logs, share).exp().numpy()
+        expected = share * safe / safe.sum() + (1 - share) * full / full.sum()
+        assert np.allclose(found, expected * safe.sum(), rtol=1e-12)
 
 
 def test_where_all_particles_are_dead_nothing_is_mixed() -> None:
-    dead = torch.full((3,), -torch.inf, dtype=torch.float64)
-    assert torch.equal(hedged(dead, dead, 0.5), dead)
-    assert torch.equal(hedged(dead, torch.zeros(3).double(), 0.5), dead)
+    dead, alive = torch.full((3,), -torch.inf, dtype=torch.float64), torch.zeros(3).double()
+    assert torch.equal(hedged(dead, dead, dead, 0.5), dead)
+    assert torch.equal(hedged(dead, alive, alive, 0.5), dead)
 
 
 ENDS = Vocabulary.from_bytes([b"a", b"b", b"x", None], eos_ids=3)
@@ -137,14 +136,36 @@ def test_a_hedge_of_zero_is_the_potential_itself() -> None:
     assert torch.equal(kept.log_weights, plain.log_weights)
 
 
-def test_methods_that_look_ahead_are_hedged_by_the_share_of_gcd() -> None:
+def test_guides_are_hedged_by_the_share_of_gcd_and_the_spelling_is_not() -> None:
     for method in ("pgcd", "twisted"):
-        assert choose(method, gcd_share=0.3).potential == Hedged(
-            choose(method, gcd_share=0.0).potential, 0.3
-        )
+        alone = choose(method, gcd_share=0.0).potential
+        assert choose(method, gcd_share=0.3).potential == Hedged(alone, 0.3)
     assert choose("gcd").potential == PrefixValidity()
+    assert choose("pgcd", "prefix").potential == PrefixValidity()
+    spelling = Spelling(ENDS, lambda text: (0,))
+    unguided = choose("gcd", spelling=spelling, spelled=True).potential
+    assert isinstance(unguided, SpelledPotential)
+    assert unguided.potential == PrefixValidity()
+    both = choose("twisted", spelling=spelling, particles=4).potential
+    assert isinstance(both, Hedged)
+    assert both.share == 0.25
+    for each, inner in ((both.potential, LookAhead(0.5)), (both.trusted, PrefixValidity())):
+        assert isinstance(each, SpelledPotential)
+        assert each.potential == inner
+
+
+def test_beside_a_guide_at_least_one_particle_of_several_is_gcds() -> None:
+    spelling = Spelling(ENDS, lambda text: (0,))
+    for particles, share in ((1, 0.1), (2, 0.5), (4, 0.25), (8, 0.125), (16, 0.1)):
+        for method in ("pgcd", "twisted"):
+            proposal = choose(method, particles=particles).proposal
+            assert isinstance(proposal, Portfolio)
+            assert proposal.shares == (share, 1 - share)
+        unguided = choose("gcd", particles=particles, spelling=spelling, spelled=True).proposal
+        assert isinstance(unguided, Portfolio)
+        assert unguided.shares == (0.1, 0.9)
 
 
 def test_bad_shares_are_refused() -> None:
     with pytest.raises(InvalidParameterError, match=r"share must lie in \[0, 1\], but is 1.5"):
-        pcgcd.decoding.Hedged(LookAhead(), 1.5)
+        Hedged(LookAhead(), 1.5)

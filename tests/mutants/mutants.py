@@ -108,14 +108,14 @@ MUTANTS = (
     Mutant(
         "resampling forgets the evidence",
         "decoding/population.py",
-        "        evidence[task] += _log_mean(mine)\n",
+        "        evidence[task] += _log_mean(chances)\n",
         "",
         _FAULTS,
     ),
     Mutant(
         "weights stay after resampling",
         "decoding/population.py",
-        "        log_weights[members] = 0.0\n",
+        "        log_weights[members] = (population.log_weights[members] - chances)[list(chosen)]\n",
         "",
         _FAULTS,
     ),
@@ -341,8 +341,8 @@ MUTANTS = (
     Mutant(
         "resampling relies on the potential alone",
         "decoding/potentials.py",
-        "if share == 0 or not bool(log_mean.isfinite()):",
-        "if True:",
+        "    if share == 0:\n        return log_weights\n    dead",
+        "    if share >= 0:\n        return log_weights\n    dead",
         _HEDGING,
     ),
     Mutant(
@@ -350,7 +350,7 @@ MUTANTS = (
         "decoding/requests.py",
         "return max(_GCD_SHARE, 1 / particles) if particles > 1 else _GCD_SHARE",
         "return _GCD_SHARE",
-        ("pcgcd/decoding/requests.py",),
+        _HEDGING,
     ),
     Mutant(
         "blocks that stay closed are taken for those inside of them",
