@@ -115,8 +115,8 @@ MUTANTS = (
     Mutant(
         "weights stay after resampling",
         "decoding/population.py",
-        "        log_weights[members] = (population.log_weights[members] - chances)[list(chosen)]\n",
-        "",
+        "log_weights[members] = (population.log_weights[members] - chances)[list(chosen)]",
+        "pass",
         _FAULTS,
     ),
     Mutant(
