@@ -140,8 +140,10 @@ SECTIONS = {
         "Looking ahead to the spelling",
         "The same with methods that avoid tokens after which the language model could not spell "
         'what must follow as it always does. "GCD, spelled" is the default without an HMM, '
-        '"twisted, spelled" with one, both beside GCD with a tenth of the particles at first. '
-        "All choices were made on other prompts.",
+        '"twisted, spelled" with one: a tenth, and one of 8 particles, are GCD\'s at first, and '
+        "resampling by the HMM is hedged. All choices were made on other prompts. The rows of GCD, "
+        "of P-GCD alone and of GCD, spelled are those of an earlier run, which nothing changes; "
+        "times were measured beside other work.",
         _guidance,
     ),
     "guidance_samples": Section(
