@@ -150,7 +150,7 @@ def test_blocks_stay_closed_where_opening_them_makes_a_large_automaton() -> None
         compile_block(ex.literal("[") + ex.repeat(ex.byte_set(b"ab"), 0, 40) + ex.literal(end))
         for end in ("]x", "]y")
     )
-    together = one | two
+    together = (one + ex.literal("1")) | (two + ex.literal("2"))
     small = compile_expression(together)
     with (
         patch.object(compilation, "_CACHE", compilation._Cache()),
@@ -159,7 +159,12 @@ def test_blocks_stay_closed_where_opening_them_makes_a_large_automaton() -> None
         large = compile_expression(together)
     assert small.is_deterministic
     assert not large.is_deterministic
-    assert large.num_states <= one.size + two.size
+    assert large.num_states <= one.size + two.size + 2
+    for fa in (small, large):
+        assert fa.accepts(b"[ab]x1")
+        assert fa.accepts(b"[ab]y2")
+        assert not fa.accepts(b"[ab]x2")
+        assert not fa.accepts(b"[ab]y1")
     assert compile_expression(ex.Embedded(large), deterministic=True).num_states == small.num_states
 
 
