@@ -140,8 +140,8 @@ def choose(
         method: A name, a proposal, or None: "twisted" where there is a guide, else "gcd".
         potential: A name or a potential; without one, that which goes with the method.
         w: How far the language model is trusted; without it, as is usual for the method.
-        gcd_share: The share of GCD beside what looks ahead, from 0 to less than 1; without it,
-            :func:`usual_share`.
+        gcd_share: The share of GCD beside what looks ahead, from 0 to less than 1; without it, a
+            tenth, and :func:`usual_share` beside a guide.
         particles: How many there are.
         guided: Whether there is a guide.
         spelling: How the language model spells, if that is known.

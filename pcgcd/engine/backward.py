@@ -11,10 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcgcd.engine.backends import Backend, Tiles
 from pcgcd.engine.cones import ConeLevels, Users
-from pcgcd.engine.graph import Graph
-from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.recursion import Level, Recursion
 from pcgcd.engine.tracks import UNLIMITED, GraphTrack
 from pcgcd.errors import InvalidParameterError
@@ -36,19 +33,9 @@ class BackwardMessages:
     :mod:`pcgcd.engine.cones`.
     """
 
-    def __init__(
-        self,
-        guide: GuideTables,
-        graph: Graph,
-        tiles: Tiles,
-        backend: Backend,
-        users: Users,
-        memory_limit: int,
-        dtype: torch.dtype,
-    ) -> None:
-        self.graph, self._guide = graph, guide
-        self._recursion = Recursion(guide, graph, tiles, backend, dtype)
-        self._users, self._memory_limit = users, memory_limit
+    def __init__(self, recursion: Recursion, users: Users, memory_limit: int) -> None:
+        self.graph, self._guide = recursion.graph, recursion.guide
+        self._recursion, self._users, self._memory_limit = recursion, users, memory_limit
         self._levels: dict[int, Level] = {}
         self._cones: ConeLevels | None = None
         self.budget = 0

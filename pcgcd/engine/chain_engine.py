@@ -19,6 +19,7 @@ from pcgcd.engine.cones import Users
 from pcgcd.engine.graph import Graph
 from pcgcd.engine.guide import GuideTables
 from pcgcd.engine.prefix_engine import PrefixEngine, everything
+from pcgcd.engine.recursion import Recursion
 from pcgcd.engine.tracks import check_budget
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
@@ -101,7 +102,7 @@ class ChainEngine(PrefixEngine):
         self.backend = choose_backend(self.guide.device, self.guide.dtype, backend)
         self.joint_tiles: dict[tuple[int, ...], JointTiles] = {}
         self.users = Users()
-        self._settings = (self.users, memory_limit, message_dtype)
+        self._memory_limit, self._message_dtype = memory_limit, message_dtype
 
     @classmethod
     def of(
@@ -126,13 +127,17 @@ class ChainEngine(PrefixEngine):
     @cached_property
     def messages(self) -> BackwardMessages:
         """The backward messages of the product."""
-        return BackwardMessages(self.guide, self.graph, self.tiles, self.backend, *self._settings)
+        return self._messages(self.graph, self.tiles)
 
     @cached_property
     def free_messages(self) -> BackwardMessages:
         """The backward messages of the guide alone."""
         graph = Graph.of(everything(self.graph.vocab_size))
-        return BackwardMessages(self.guide, graph, _tiles(graph), self.backend, *self._settings)
+        return self._messages(graph, _tiles(graph))
+
+    def _messages(self, graph: Graph, tiles: Tiles) -> BackwardMessages:
+        recursion = Recursion(self.guide, graph, tiles, self.backend, self._message_dtype)
+        return BackwardMessages(recursion, self.users, self._memory_limit)
 
     def prepare(self, budget: int) -> None:
         """Make the backward messages for a text of so many tokens; more can be added later."""

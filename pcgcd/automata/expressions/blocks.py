@@ -40,7 +40,7 @@ def make_block(graph: Graph, inside: tuple[Block, ...]) -> Block | None:
         return None
     entering = np.unique(graph.label[graph.initial[graph.source]])
     members: Mask = np.any(_members(graph)[entering], axis=0)
-    [first] = _masks(members[None, :256])
+    first = _bits(members[:256])
     for k in np.flatnonzero(members[256:]).tolist():
         first |= inside[k].first
     return Block(graph, inside, first, expanded_size(graph, inside))
@@ -246,10 +246,9 @@ def _num_inner(block: Block) -> int:
     )
 
 
-def _masks(members: Mask) -> list[int]:
-    """Rows of 256 booleans as whole numbers."""
-    rows = np.packbits(members, axis=1, bitorder="little")
-    return [int.from_bytes(row, "little") for row in map(bytes, rows)]
+def _bits(members: Mask) -> int:
+    """A set as the bits of a number."""
+    return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
 
 
 def _meetings(graph: Graph, inside: tuple[Block, ...]) -> Iterator[tuple[int, Mask]]:
