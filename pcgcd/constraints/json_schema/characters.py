@@ -9,9 +9,9 @@ spellings of its members. Strings of Python differ in their quotes and in the lo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from pcgcd.automata.expressions import Expression, byte_set, concatenation, literal, union
 from pcgcd.automata.expressions.utf8 import (
@@ -60,7 +60,7 @@ def spell_set(ranges: Ranges, notation: Notation = JSON) -> Expression:
     options += [_escaped(a, b) for a, b in intersect_ranges(ranges, narrow)]
     astral = intersect_ranges(ranges, ((0x10000, MAX_CODE_POINT),))
     if notation.is_json:
-        pair = [_surrogate(0xD800), _surrogate(0xDC00)]
+        pair = (_high_surrogate, _low_surrogate)
         options += [numerals(a - 0x10000, b - 0x10000, 0x400, pair) for a, b in astral]
     else:
         options += [literal("\\U") + hexadecimal(a, b, 8) for a, b in astral]
@@ -100,8 +100,9 @@ def spelled(text: str, notation: Notation = JSON, *, ascii_only: bool = False) -
     return notation.quote + "".join(one(ord(character)) for character in text) + notation.quote
 
 
+@lru_cache(maxsize=8192)
 def numerals(
-    first: int, last: int, base: int, digits: Sequence[Callable[[int, int], Expression]]
+    first: int, last: int, base: int, digits: tuple[Callable[[int, int], Expression], ...]
 ) -> Expression:
     """The numbers between two, given how each of their digits between two is written."""
     if (first, last) == (0, base ** len(digits) - 1):
@@ -123,11 +124,13 @@ def numerals(
     return union(*options)
 
 
+@lru_cache(maxsize=8192)
 def hexadecimal(first: int, last: int, width: int) -> Expression:
     """The numbers between two in ``width`` hexadecimal digits of either case."""
-    return numerals(first, last, 16, [_hexadecimal_digit] * width)
+    return numerals(first, last, 16, (_hexadecimal_digit,) * width)
 
 
+@cache
 def _hexadecimal_digit(first: int, last: int) -> Expression:
     return byte_set("".join(f"{d:x}{d:X}" for d in range(first, last + 1)).encode())
 
@@ -136,5 +139,9 @@ def _escaped(first: int, last: int) -> Expression:
     return literal("\\u") + hexadecimal(first, last, 4)
 
 
-def _surrogate(start: int) -> Callable[[int, int], Expression]:
-    return lambda first, last: _escaped(start + first, start + last)
+def _high_surrogate(first: int, last: int) -> Expression:
+    return _escaped(0xD800 + first, 0xD800 + last)
+
+
+def _low_surrogate(first: int, last: int) -> Expression:
+    return _escaped(0xDC00 + first, 0xDC00 + last)

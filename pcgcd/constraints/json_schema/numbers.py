@@ -138,7 +138,7 @@ def _naturals(low: int, high: int | None) -> Expression:
     for size in range(first, last + 1):
         least, most = max(low, 10 ** (size - 1)), 10**size - 1
         most = most if high is None else min(high, most)
-        options.append(numerals(least, most, 10, [_digit] * size))
+        options.append(numerals(least, most, 10, (_digit,) * size))
     if high is None:
         options.append(_digit(1, 9) + repeat(_DIGIT, first))
     return union(*options)
