@@ -6,9 +6,10 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pcgcd.hmm.files.checkpoints import VocabularyLike
 
 _TOLERANCE = 1e-3
+# What models are given prompts. Beside them, since what refers weakly cannot be pickled.
+_GIVEN: WeakKeyDictionary[Any, WeakValueDictionary[Any, Any]] = WeakKeyDictionary()
 _DRAWN_AT_ONCE = 1 << 26
 
 
@@ -57,6 +60,11 @@ class HiddenMarkovModel(Chain):
         self, *tensors: Tensor, copying: Copying | None = None, validate: bool = True
     ) -> None:
         """Hold the initial vector, the parameters of the transition, and the emission."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the parameters, without what was computed from them."""
+        tensors = (self.initial, *self.transition_factors, self.emission)
+        return partial(type(self), copying=self.copying, validate=False), tensors
 
     @property
     def transition_factors(self) -> tuple[Tensor, ...]:
@@ -111,12 +119,24 @@ class HiddenMarkovModel(Chain):
         """Return the model of answers to a prompt (its tokens), which repeat some of its tokens.
 
         A hidden state in which the text has :attr:`ended` repeats nothing of the prompt. A model
-        without :attr:`copying` is its own.
+        without :attr:`copying` is its own. As long as somebody holds the result, the same prompt
+        gives the same one, so that what was computed with it is there.
         """
         if self.copying is None:
             return self
-        going_on = Copying(self.copying.rates.masked_fill(self.ended, 0), self.copying.weights)
-        return self.with_emission(going_on.emission(self.emission, prompt))
+        tokens, rates, weights = frozenset(prompt), self.copying.rates, self.copying.weights
+        tensors = (self.emission, rates, weights)
+        # What is differentiated, or may change unnoticed, is made anew.
+        is_kept = not any(tensor.requires_grad or tensor.is_inference() for tensor in tensors)
+        known = _GIVEN.setdefault(self, WeakValueDictionary())
+        key = (tokens, *(tensor._version for tensor in tensors)) if is_kept else None
+        result: Self | None = known.get(key)
+        if result is None:
+            going_on = Copying(rates.masked_fill(self.ended, 0), weights)
+            result = self.with_emission(going_on.emission(self.emission, tokens))
+            if is_kept:
+                known[key] = result
+        return result
 
     def adapted(
         self, samples: Sequence[Sequence[int]], *, strength: float = 2.0, steps: int = 2

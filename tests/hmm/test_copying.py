@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import itertools
 import math
+import pickle
+import weakref
 from pathlib import Path
 
 import pytest
 import torch
 
-from pcgcd import HMM, MonarchHMM
+from pcgcd import HMM, FiniteAutomaton, MonarchHMM
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 from pcgcd.hmm import Copying, absorbing, load_hmm
 
@@ -48,6 +52,55 @@ def test_given_a_prompt_each_state_mixes_its_emission_with_the_prompt(make) -> N
     assert type(given) is type(hmm)
     assert given.copying is None
     assert torch.equal(given.initial, hmm.initial)
+
+
+@pytest.mark.parametrize("make", [dense, monarch])
+def test_the_same_prompt_gives_the_same_model_as_long_as_somebody_holds_it(make) -> None:  # type: ignore[no-untyped-def]
+    hmm = make()
+    given = hmm.given([5, 2, 2])
+    assert hmm.given(iter((2, 5))) is given  # what is repeated, and in which order, does not count
+    assert hmm.given([5]) is not given
+    assert make().given([5, 2]) is not given
+    forgotten = weakref.ref(given)
+    del given
+    gc.collect()
+    assert forgotten() is None
+
+
+def test_a_model_that_was_changed_gives_another_one() -> None:
+    hmm = dense()
+    before = hmm.given([1, 2])
+    hmm.emission[0] = torch.eye(V)[3]
+    after = hmm.given([1, 2])
+    assert after is not before
+    assert float(after.emission[0, 3]) == pytest.approx(float(1 - hmm.copying.rates[0]))
+    hmm.copying.rates[:] = 0
+    assert torch.equal(hmm.given([1, 2]).emission, hmm.emission)
+
+
+def test_what_is_differentiated_is_made_anew() -> None:
+    hmm = dense()
+    hmm.emission.requires_grad_()
+    first, second = hmm.given([1]), hmm.given([1])
+    assert first is not second
+    for model in (first, second):
+        model.emission.sum().backward()  # a shared graph would be freed by the first
+
+
+@pytest.mark.parametrize("make", [dense, monarch])
+def test_a_model_that_has_decoded_can_be_pickled_and_copied(make) -> None:  # type: ignore[no-untyped-def]
+    hmm = make()
+    held = hmm.given([1, 2])
+    fa = FiniteAutomaton.from_edges(
+        num_states=1, vocab_size=V, initial=0, accepting={0}, edges=[(0, 0, {0, 1})]
+    )
+    _ = [(model * fa).start([4]).next_tokens() for model in (hmm, held)]
+    for other in (pickle.loads(pickle.dumps(hmm)), copy.deepcopy(hmm)):
+        assert type(other) is type(hmm)
+        assert torch.equal(other.given([1, 2]).emission, held.emission)
+        assert (other * fa).log_partition(length=3) == (hmm * fa).log_partition(length=3)
+    small = len(pickle.dumps(make()))
+    assert len(pickle.dumps(hmm)) == small
 
 
 def test_without_copying_or_without_tokens_to_copy_nothing_changes() -> None:

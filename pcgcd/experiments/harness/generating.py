@@ -90,12 +90,13 @@ def generation_plan(
     prepared = [_Prepared(example, options) for example in examples]
     batches = [prepared[i : i + options.batch] for i in range(0, len(prepared), options.batch)]
     jobs = []
+    informed: dict[int, list[HiddenMarkovModel]] = {}
     for batch in batches:
         for budget in settings["budgets"]:
             for name, method, guide, k in variants:
                 for seed in range(settings["seeds"]):
                     keys = tuple(_key(item.example, budget, name, k, seed) for item in batch)
-                    work = partial(_run, keys, batch, budget, method, guide, k, options)
+                    work = partial(_run, keys, batch, budget, method, guide, k, options, informed)
                     jobs.append(Job(keys, work))
     facts = {**settings, **options.models(guided=guided), "examples": len(examples)}
     return Plan(facts, jobs)
@@ -132,8 +133,18 @@ def _run(
     guide: HiddenMarkovModel | None,
     k: int,
     options: Options,
+    informed: dict[int, list[HiddenMarkovModel]],
 ) -> list[Row]:
+    """Generate the texts of a batch; ``informed`` holds what its prompts make of a guide.
+
+    All rows of the batch share that, and what was computed with it.
+    """
     requests = [item.request(budget) for item in batch]
+    if guide is not None and id(batch) not in informed:
+        informed.clear()
+    if guide is not None:
+        held = informed.setdefault(id(batch), [])
+        held[:] = [guide.given(item.prompt) for item in batch]
     clock = time.process_time()
     results = method.run(
         options.language_model, requests, k=k, seed=seed_of(keys[0]), hmm=guide, w=options.w
