@@ -45,6 +45,7 @@ _CHAINS = ("tests/automata/test_chains.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
 _SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
 _COPYING = ("tests/hmm/test_copying.py",)
+_HARNESS = ("tests/experiments/test_harness.py",)
 _WALKS = ("tests/hmm/test_walks.py",)
 
 MUTANTS = (
@@ -527,5 +528,26 @@ MUTANTS = (
         "found = [graph.token_order[first[c] : first[c + 1]] for c in used.tolist()]",
         "found = [graph.token_order[first[c] : first[c + 1]] for c in used.tolist()[:-1]]",
         _SPELLING,
+    ),
+    Mutant(
+        "an HMM given a prompt is that of a model before it changed",
+        "hmm/model.py",
+        "key = (tokens, *(tensor._version for tensor in tensors)) if is_kept else None",
+        "key = (tokens,) if is_kept else None",
+        _COPYING,
+    ),
+    Mutant(
+        "an HMM given a prompt is shared where it is differentiated",
+        "hmm/model.py",
+        "is_kept = not any(tensor.requires_grad or tensor.is_inference() for tensor in tensors)",
+        "is_kept = True",
+        _COPYING,
+    ),
+    Mutant(
+        "the HMMs of a batch are forgotten between its rows",
+        "experiments/harness/generating.py",
+        "held[:] = [guide.given(item.prompt) for item in batch]",
+        "held[:] = []",
+        _HARNESS,
     ),
 )
