@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from pcgcd import Vocabulary
 from pcgcd.cli.experiment import _EXPERIMENTS, command_of
@@ -32,7 +31,6 @@ from pcgcd.experiments.harness.reports import log_evidence, models_text
 from pcgcd.experiments.harness.rows import Job, Key, Plan, Row
 from pcgcd.experiments.harness.statistics import bootstrap, estimate, measure, variance_over_seeds
 from pcgcd.experiments.peers import MaskEngine
-from pcgcd.hmm import Copying
 from pcgcd.hmm.default import DEFAULT_FOLDER
 from pcgcd.lm import TableLM
 from tests.experiments.sampled import sample_data, tiny_options, tiny_vocabulary
@@ -160,33 +158,6 @@ def test_what_is_done_is_not_done_again(
     monkeypatch.setattr(type(METHODS["GCD"]), "run", never)
     runner.run(experiment("commongen"), commongen_options(data), tmp_path, command="c")
     assert results(tmp_path) == results(whole)
-
-
-def test_rows_of_an_example_share_the_hmm_given_its_prompt(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [(name, hmm)] = tiny_options(data).hmms.items()
-    copying = Copying(torch.full((hmm.num_hidden,), 0.3), torch.ones(hmm.vocab_size))
-    options = tiny_options(
-        data,
-        particles=(1, 2),
-        budgets=("24", "30"),
-        limit=3,
-        batch=2,
-        methods=("P-GCD+SMC", "twisted+SMC"),
-        hmms={name: hmm.with_emission(hmm.emission, copying)},
-    )
-    made = []
-    emission = Copying.emission
-
-    def counted(self: Copying, *given: Any) -> Any:
-        made.append(given)
-        return emission(self, *given)
-
-    monkeypatch.setattr(Copying, "emission", counted)
-    runner.run(experiment("commongen"), options, tmp_path)
-    assert len(results(tmp_path)["rows"]) == 3 * 2 * 2 * 2
-    assert len(made) == 3  # and not once for each row
 
 
 def test_shards_make_the_same_table(whole: Path, data: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ _CHAINS = ("tests/automata/test_chains.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
 _SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
 _COPYING = ("tests/hmm/test_copying.py",)
-_HARNESS = ("tests/experiments/test_harness.py",)
+_SHARING = ("tests/experiments/test_sharing.py",)
 _WALKS = ("tests/hmm/test_walks.py",)
 
 MUTANTS = (
@@ -548,6 +548,6 @@ MUTANTS = (
         "experiments/harness/generating.py",
         "held[:] = [guide.given(item.prompt) for item in batch]",
         "held[:] = []",
-        _HARNESS,
+        _SHARING,
     ),
 )
