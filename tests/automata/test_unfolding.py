@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from pcgcd.automata import Vocabulary, compile_expression
 from pcgcd.automata import expressions as ex
 from pcgcd.automata.expressions.compilation import compile_block
-from pcgcd.automata.lifting import ByteTable, lift
+from pcgcd.automata.lifting import ByteTable, lift, unfolding
 from pcgcd.automata.lifting.unfolding import UnfoldingTable
 from pcgcd.automata.masks.bits import unpack
 from pcgcd.automata.masks.lazy import TokenMasks
@@ -91,6 +93,20 @@ def test_only_what_is_entered_is_written():
     assert masks.shortest_length() == 1
     assert all(table.is_written)
     assert table.num_states == len(table.distance)
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_large_parts_are_shared_and_forgotten_with_their_tables(large, monkeypatch):
+    monkeypatch.setattr(unfolding, "_LARGE", 0 if large else 1 << 30)
+    block = compile_block(ex.literal("[") + ex.repeat(ex.literal("a,"), 0, 50) + ex.literal("]"))
+    tables = [TokenMasks(block + ex.literal(end), VOCABULARY)._table for end in ("a", ",")]
+    first, second = (table.copies[0].part.parts[0] for table in tables)
+    assert first is second
+    forgotten = ref(first)
+    del tables, first, second
+    gc.collect()
+    assert (forgotten() is None) == large
+    assert TokenMasks(block, VOCABULARY).matches(b"[a,a,]")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -39,6 +40,7 @@ _MOST_STATES = 100_000  # a kilobyte each, once they are written
 _END = -2  # in a part: the end of the block
 _UNWRITTEN = -2  # in a table: the first cell with several targets, of which there are none
 _AT_ONCE = 64  # states that are written together
+_LARGE = 1 << 16  # bytes of a part
 
 
 class _Entry(NamedTuple):
@@ -114,8 +116,21 @@ class _Part:
 
 
 def _part_of(block: Block) -> _Part | None:
-    """Return the part of a block, made once; None if it is not deterministic."""
-    return kept_with(block, "_part", lambda: _part(block.graph, block.inside, is_block=True))
+    """Return the part of a block; None if it is not deterministic.
+
+    It is made once; if it is large, once for as long as a table has it.
+    """
+    known: _Part | None = _LARGE_PARTS.get(block)
+    if known is None and "_part" not in vars(block):
+        known = _part(block.graph, block.inside, is_block=True)
+        if known is None or known.moves.nbytes <= _LARGE:
+            return kept_with(block, "_part", lambda: known)
+        _LARGE_PARTS[block] = known
+    return known or vars(block)["_part"]
+
+
+# Blocks are kept for other schemas that have the same ones; what is large is not.
+_LARGE_PARTS: WeakValueDictionary[Block, _Part] = WeakValueDictionary()
 
 
 def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part | None:

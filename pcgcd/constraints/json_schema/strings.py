@@ -119,7 +119,7 @@ def _all_strings(notation: Notation) -> FiniteAutomaton:
     return compile_expression(star(spell_set(ALL_CHARACTERS, notation)), deterministic=True)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) -> Expression:
     most = spec.most if spec.most is None else min(spec.most, max(max_length, spec.least))
     if spec.least > _MAX_LEAST:
