@@ -462,7 +462,7 @@ MUTANTS = (
     Mutant(
         "ended texts go on copying",
         "hmm/model.py",
-        "Copying(self.copying.rates.masked_fill(self.ended, 0), self.copying.weights)",
+        "Copying(rates.masked_fill(self.ended, 0), weights)",
         "self.copying",
         _COPYING,
     ),
