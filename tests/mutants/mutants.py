@@ -546,8 +546,8 @@ MUTANTS = (
     Mutant(
         "the HMMs of a batch are forgotten between its rows",
         "experiments/harness/generating.py",
-        "held[:] = [guide.given(item.prompt) for item in batch]",
-        "held[:] = []",
+        "informed[id(batch), id(guide)] = [guide.given(item.prompt) for item in batch]",
+        "informed[id(batch), id(guide)] = []",
         _SHARING,
     ),
 )

@@ -90,7 +90,7 @@ def generation_plan(
     prepared = [_Prepared(example, options) for example in examples]
     batches = [prepared[i : i + options.batch] for i in range(0, len(prepared), options.batch)]
     jobs = []
-    informed: dict[int, list[HiddenMarkovModel]] = {}
+    informed: dict[tuple[int, int], list[HiddenMarkovModel]] = {}
     for batch in batches:
         for budget in settings["budgets"]:
             for name, method, guide, k in variants:
@@ -133,18 +133,17 @@ def _run(
     guide: HiddenMarkovModel | None,
     k: int,
     options: Options,
-    informed: dict[int, list[HiddenMarkovModel]],
+    informed: dict[tuple[int, int], list[HiddenMarkovModel]],
 ) -> list[Row]:
-    """Generate the texts of a batch; ``informed`` holds what its prompts make of a guide.
+    """Generate the texts of a batch; ``informed`` holds what its prompts make of the guides.
 
-    All rows of the batch share that, and what was computed with it.
+    All rows of the batch share that, and what was computed with it: the first of them pays for it.
     """
     requests = [item.request(budget) for item in batch]
-    if guide is not None and id(batch) not in informed:
-        informed.clear()
     if guide is not None:
-        held = informed.setdefault(id(batch), [])
-        held[:] = [guide.given(item.prompt) for item in batch]
+        for key in [key for key in informed if key[0] != id(batch)]:
+            del informed[key]
+        informed[id(batch), id(guide)] = [guide.given(item.prompt) for item in batch]
     clock = time.process_time()
     results = method.run(
         options.language_model, requests, k=k, seed=seed_of(keys[0]), hmm=guide, w=options.w
