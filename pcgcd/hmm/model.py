@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pcgcd.hmm.files.checkpoints import VocabularyLike
 
 _TOLERANCE = 1e-3
-# What models are given prompts. Beside them, since what refers weakly cannot be pickled.
+# What models become given a prompt. Beside them, since what refers weakly cannot be pickled.
 _GIVEN: WeakKeyDictionary[Any, WeakValueDictionary[Any, Any]] = WeakKeyDictionary()
 _DRAWN_AT_ONCE = 1 << 26
 

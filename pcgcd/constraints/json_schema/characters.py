@@ -124,7 +124,6 @@ def numerals(
     return union(*options)
 
 
-@lru_cache(maxsize=8192)
 def hexadecimal(first: int, last: int, width: int) -> Expression:
     """The numbers between two in ``width`` hexadecimal digits of either case."""
     return numerals(first, last, 16, (_hexadecimal_digit,) * width)
