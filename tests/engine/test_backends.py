@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,6 +68,38 @@ def expected_scores(rows: torch.Tensor, messages: torch.Tensor, asked: ScoreTask
                 result[row, at] = rows[token].double() @ messages[g].double()
                 column += 1
     return result
+
+
+TILES = """
+import torch
+from pcgcd.engine.backends import choose_backend, numba_kernels
+from tests.engine.kernel_examples import emissions, task
+from tests.engine.test_backends import expected_scores
+
+numba = choose_backend(torch.device("cpu"), torch.float32, "numba")
+for dtype in (torch.float32, torch.bfloat16):
+    for num_rows in (3, 4, 9):
+        rows, (asked, messages) = emissions(dtype), task(num_rows, False)
+        found = numba.scores(rows, messages, asked).double()
+        expected = expected_scores(rows, messages, asked)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+print(numba_kernels.TOKENS)
+"""
+
+
+@pytest.mark.parametrize(("processor", "tokens"), [("avx2", 3), ("default", 4)])
+def test_scores_do_not_depend_on_the_number_of_registers(processor: str, tokens: int) -> None:
+    if processor == "avx2" and torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        pytest.skip("the processor has no AVX2")
+    output = subprocess.run(
+        [sys.executable, "-c", TILES],
+        env={**os.environ, "ATEN_CPU_CAPABILITY": processor, "NUMBA_DISABLE_JIT": "1"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert output.split() == [str(tokens)]
 
 
 @pytest.mark.parametrize("half", [False, True])

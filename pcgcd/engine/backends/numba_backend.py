@@ -17,7 +17,7 @@ _ROWS_AT_A_TIME = 4096
 
 
 class NumbaBackend(Backend):
-    """Every emission that is needed is read once, in tiles of four tokens and four prefixes."""
+    """Every emission that is needed is read once, in tiles of a few tokens and four prefixes."""
 
     def class_sums(self, rows: Tensor, tiles: Tiles, low: int, high: int) -> Tensor:
         result = torch.zeros(high - low, rows.shape[1], dtype=torch.float64)

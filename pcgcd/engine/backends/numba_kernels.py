@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from pcgcd.automata.kernels.jit import compiled, in_place
 
@@ -50,8 +51,35 @@ def accumulate(
 
 
 @part
-def _four_by_four(b0: Any, b1: Any, b2: Any, b3: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
-    """The products of four tokens with four messages."""
+def _three_by_four(rows: Any, at: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
+    """The products of three tokens with four messages: twelve sums."""
+    b0, b1, b2 = rows[at], rows[at + 1], rows[at + 2]
+    a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = a20 = a21 = a22 = a23 = np.float32(0)
+    for z in range(len(m0)):
+        x0, x1, x2 = b0[z], b1[z], b2[z]
+        y0 = m0[z]
+        a00 += x0 * y0
+        a10 += x1 * y0
+        a20 += x2 * y0
+        y1 = m1[z]
+        a01 += x0 * y1
+        a11 += x1 * y1
+        a21 += x2 * y1
+        y2 = m2[z]
+        a02 += x0 * y2
+        a12 += x1 * y2
+        a22 += x2 * y2
+        y3 = m3[z]
+        a03 += x0 * y3
+        a13 += x1 * y3
+        a23 += x2 * y3
+    return (a00, a01, a02, a03), (a10, a11, a12, a13), (a20, a21, a22, a23)
+
+
+@part
+def _four_by_four(rows: Any, at: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
+    """The products of four tokens with four messages: the above, and four more."""
+    b0, b1, b2, b3 = rows[at], rows[at + 1], rows[at + 2], rows[at + 3]
     zero = np.float32(0)
     a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = zero
     a20 = a21 = a22 = a23 = a30 = a31 = a32 = a33 = zero
@@ -80,6 +108,11 @@ def _four_by_four(b0: Any, b1: Any, b2: Any, b3: Any, m0: Any, m1: Any, m2: Any,
         (a20, a21, a22, a23),
         (a30, a31, a32, a33),
     )
+
+
+# The sums of a tile have to fit in the vector registers: 16 with AVX2, 32 with AVX-512 or NEON.
+TOKENS = 3 if torch.backends.cpu.get_cpu_capability() == "AVX2" else 4
+_products = _three_by_four if TOKENS == 3 else _four_by_four
 
 
 @part
@@ -131,11 +164,11 @@ def _alike(group: Any, c: Any, d: Any) -> Any:
 
 @part
 def _leader(group: Any, classes: Any) -> Any:
-    """The class that most of four tokens are like, in four rows; -1 if all differ."""
+    """The class that most tokens of a tile are like, in four rows; -1 if all differ."""
     best, most = -1, 1
-    for t in range(3):
+    for t in range(TOKENS - 1):
         count = 0
-        for other in range(4):
+        for other in range(TOKENS):
             if _alike(group, classes[t], classes[other]):
                 count += 1
         if count > most:
@@ -144,46 +177,39 @@ def _leader(group: Any, classes: Any) -> Any:
 
 
 @part
-def _quad(
-    b0: Any, b1: Any, b2: Any, b3: Any, token: Any, classes: Any,
-    messages: Any, group: Any, out: Any,
-) -> None:  # fmt: skip
-    """Four neighbouring tokens with the messages of four rows."""
+def _tile(
+    rows: Any, at: Any, token: Any, classes: Any, messages: Any, group: Any, out: Any
+) -> None:
+    """Neighbouring tokens with the messages of four rows."""
     leader = _leader(group, classes)
     if leader >= 0:
-        found = _four_by_four(
-            b0, b1, b2, b3,
+        found = _products(
+            rows, at,
             messages[group[0, leader]], messages[group[1, leader]],
             messages[group[2, leader]], messages[group[3, leader]],
         )  # fmt: skip
-        for t in range(4):
+        for t in range(TOKENS):
             if _alike(group, leader, classes[t]):
                 for row in range(4):
                     out[row, token + t] = found[t][row]
-    for t in range(4):
+    for t in range(TOKENS):
         if leader < 0 or not _alike(group, leader, classes[t]):
-            b = b0 if t == 0 else (b1 if t == 1 else (b2 if t == 2 else b3))
-            _single(b, token + t, classes[t], messages, group, out)
+            _single(rows[at + t], token + t, classes[t], messages, group, out)
 
 
 @part
 def _block(
-    b0: Any, b1: Any, b2: Any, b3: Any, token: Any, classes: Any,
-    messages: Any, group: Any, out: Any,
-) -> None:  # fmt: skip
-    """Four neighbouring tokens with the messages of all rows."""
-    four = classes[token : token + 4]
+    rows: Any, at: Any, token: Any, classes: Any, messages: Any, group: Any, out: Any
+) -> None:
+    """Neighbouring tokens, whose emissions begin at a row, with the messages of all rows."""
+    own = classes[token : token + TOKENS]
     row = 0
     while row + 4 <= len(group):
-        here, there = group[row : row + 4], out[row : row + 4]
-        _quad(b0, b1, b2, b3, token, four, messages, here, there)
+        _tile(rows, at, token, own, messages, group[row : row + 4], out[row : row + 4])
         row += 4
     if row < len(group):
-        here, there = group[row:], out[row:]
-        _single(b0, token, four[0], messages, here, there)
-        _single(b1, token + 1, four[1], messages, here, there)
-        _single(b2, token + 2, four[2], messages, here, there)
-        _single(b3, token + 3, four[3], messages, here, there)
+        for t in range(TOKENS):
+            _single(rows[at + t], token + t, own[t], messages, group[row:], out[row:])
 
 
 @part
@@ -202,9 +228,9 @@ def all_scores(rows: Any, messages: Any, classes: Any, group: Any, out: Any) -> 
     """
     v, vocab_size = 0, len(classes)
     while v < vocab_size:
-        if len(group) >= 4 and v + 4 <= vocab_size:
-            _block(rows[v], rows[v + 1], rows[v + 2], rows[v + 3], v, classes, messages, group, out)
-            v += 4
+        if len(group) >= 4 and v + TOKENS <= vocab_size:
+            _block(rows, v, v, classes, messages, group, out)
+            v += TOKENS
         else:
             _single(rows[v], v, classes[v], messages, group, out)
             v += 1
@@ -220,16 +246,16 @@ def _widen(bits: Any, out: Any) -> None:
 @vectorised
 def all_scores_bfloat16(rows: Any, messages: Any, classes: Any, group: Any, out: Any) -> None:
     """The same with the bits of bfloat16."""
-    bits = np.empty((4, rows.shape[1]), dtype=np.int32)
+    bits = np.empty((TOKENS, rows.shape[1]), dtype=np.int32)
     wide = bits.view(np.float32)
     v, vocab_size = 0, len(classes)
     while v < vocab_size:
-        if len(group) >= 4 and v + 4 <= vocab_size:
-            for t in range(4):
+        if len(group) >= 4 and v + TOKENS <= vocab_size:
+            for t in range(TOKENS):
                 if _is_used(group, classes[v + t]):
                     _widen(rows[v + t], bits[t])
-            _block(wide[0], wide[1], wide[2], wide[3], v, classes, messages, group, out)
-            v += 4
+            _block(wide, 0, v, classes, messages, group, out)
+            v += TOKENS
         else:
             if _is_used(group, classes[v]):
                 _widen(rows[v], bits[0])
