@@ -16,8 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engines_peers import ENGINES
+from budget_truncproof import TruncProof
+from engines_peers import ENGINES as PEERS
 
+ENGINES = {**PEERS, "truncproof": TruncProof}
 _SECONDS = 60  # for one schema
 
 

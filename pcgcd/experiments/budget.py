@@ -3,9 +3,10 @@
 JSON schemas of BFCL's functions and of JSONSchemaBench, independent texts of the language model
 under the masks of XGrammar, llguidance and outlines-core (their own packages, in an environment of
 their own), of LCD, GCD and P-GCD; also of XGrammar with its own limit (``max_tokens`` of the root
-rule, which ends the text as soon as it can after so many tokens). Who is not told the budget writes
-once with the largest one, and what had ended by then counts for a smaller one. Every text is
-checked with ``jsonschema``.
+rule, which ends the text as soon as it can after so many tokens), and of TruncProof (arXiv
+2605.13076), which keeps to the budget but knows a grammar of JSON, not the schema: its texts are
+complete, and need not be valid. Who is not told the budget writes once with the largest one, and
+what had ended by then counts for a smaller one. Every text is checked with ``jsonschema``.
 """
 
 from __future__ import annotations
@@ -48,12 +49,15 @@ NAME = "budget"
 SUMMARY = "share of outputs that are complete and valid within a budget"
 BUDGETS = (32, 64, 128)
 LIMITED = "XGrammar, max_tokens"
+TRUNCPROOF = "TruncProof"
 PEERS = {
     "XGrammar": "xgrammar",
     LIMITED: "xgrammar",
     "llguidance": "llguidance",
     "outlines-core": "outlines-core",
+    TRUNCPROOF: "truncproof",
 }
+_GIVEN_THE_BUDGET = (LIMITED, TRUNCPROOF)  # of the peers
 OURS: Mapping[str, Method] = {
     "LCD": KNOWN["LCD"],
     "GCD": KNOWN["GCD"],
@@ -121,7 +125,7 @@ def plan(options: Options) -> Plan:
         for name in (*PEERS, *OURS):
             for seed in range(settings["seeds"]):
                 make = partial(_peer_rows if name in PEERS else _own_rows, name, options)
-                together = name == "LCD" or (name in PEERS and name != LIMITED)
+                together = name == "LCD" or (name in PEERS and name not in _GIVEN_THE_BUDGET)
                 for own in [budgets] if together else [(budget,) for budget in budgets]:
                     keys = tuple(
                         Key(schema.name, f"{schema.source}, {budget} tokens", name, texts, seed)
@@ -234,7 +238,7 @@ def _peer_rows(
     except MissingDependencyError as error:
         return [Row(key, text=str(error), measures={"missing": 1.0}) for key in keys]
     clock = time.process_time()
-    limit = max(budgets) if name == LIMITED else None
+    limit = max(budgets) if name in _GIVEN_THE_BUDGET else None
     refused = engine.start(schema.schema, keys[0].k, limit)
     if refused is not None:
         return [Row(key, text=refused, measures={"refused": 1.0}) for key in keys]
@@ -282,7 +286,7 @@ def _rated(
     keys: Sequence[Key],
     seconds: float,
 ) -> list[Row]:
-    """What of the texts is complete within each budget: ended by a token, or valid as cut off."""
+    """What of the texts is complete within each budget: ended by a token, or JSON as cut off."""
     vocabulary = options.language_model.vocabulary
     ends = set(vocabulary.eos_ids)
     rows = []
@@ -291,7 +295,7 @@ def _rated(
         shown = [vocabulary.decode(tokens).decode("utf-8", "replace") for tokens in cut]
         valid = [schema.is_valid(text) for text in shown]
         ended = [bool(tokens) and tokens[-1] in ends for tokens in cut]
-        complete = [a or b for a, b in zip(valid, ended, strict=True)]
+        complete = [a or _is_json(text) for a, text in zip(ended, shown, strict=True)]
         count = max(1, len(texts))
         best = max(range(len(shown)), key=lambda i: (valid[i], ended[i]), default=None)
         rows.append(
@@ -304,6 +308,14 @@ def _rated(
             )
         )
     return rows
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 # -- what is shown ------------------------------------------------------------------------------
@@ -350,6 +362,8 @@ def report(rows: Sequence[Row], facts: Mapping[str, Any]) -> Report:
         table,
         "A schema that an engine refuses, or does not compile in a minute, counts as not valid.",
     ]
+    if any(row.key.method == TRUNCPROOF for row in known):
+        parts.append("TruncProof knows a grammar of JSON, not the schema.")
     parts += [f"Not measured: {name} ({why})." for name, why in missing.items()]
     if refused:
         why = sorted({f"{row.key.method}: {row.text}"[:160] for row in refused})

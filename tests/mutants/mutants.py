@@ -46,6 +46,7 @@ _HMM = ("tests/hmm/test_hmm.py",)
 _SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
 _COPYING = ("tests/hmm/test_copying.py",)
 _SHARING = ("tests/experiments/test_sharing.py",)
+_PEERS = ("tests/experiments/test_budget_peers.py",)
 _WALKS = ("tests/hmm/test_walks.py",)
 
 MUTANTS = (
@@ -549,5 +550,12 @@ MUTANTS = (
         "informed[id(batch), id(guide)] = [guide.given(item.prompt) for item in batch]",
         "informed[id(batch), id(guide)] = []",
         _SHARING,
+    ),
+    Mutant(
+        "TruncProof is not given the budget",
+        "experiments/budget.py",
+        "_GIVEN_THE_BUDGET = (LIMITED, TRUNCPROOF)",
+        "_GIVEN_THE_BUDGET = (LIMITED,)",
+        _PEERS,
     ),
 )

@@ -29,7 +29,10 @@ sys.path.insert(0, str(ROOT))
 from tests.mutants.mutants import MUTANTS, Mutant  # noqa: E402
 
 RECORD = ROOT / "build" / "mutants.jsonl"
-COPIED = ("pcgcd", "tests", "docs", "setup.cfg", "pyproject.toml", "README.md", "Makefile")
+COPIED = (
+    *("pcgcd", "tests", "docs", "benchmarks"),
+    *("setup.cfg", "pyproject.toml", "README.md", "Makefile"),
+)
 TIME_LIMIT = 240  # seconds; what runs longer hangs
 KILLED, SURVIVED = "killed", "SURVIVED"
 # Without a mutant the tests must pass, or they prove nothing.
