@@ -80,7 +80,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     )
     add("--hmm", type=_listed(str), default=(), help="folders of HMMs; else the default HMM")
     add("--particles", type=_listed(int), help="numbers of particles, such as 1,4,16")
-    add("--limit", type=int, help="the most examples")
+    add("--limit", type=int, help="the most examples; a larger one adds to what is there")
     add("--seeds", type=int, help="how often everything is repeated")
     add("--methods", type=_listed(str), help="names of methods, such as GCD+SMC,P-GCD+SMC")
     add("--budgets", type=_listed(str), help="tokens, such as +4,128 (+4: 4 more than needed)")

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,27 @@ def test_other_options_are_refused(whole: Path, data: Path, tmp_path: Path) -> N
         Journal(folder / "journal.jsonl", {"experiment": "bias", "planned": planned})
     with pytest.raises(CheckpointError, match="does not belong"):
         runner.merge(experiment("bias"), shards, tmp_path)
+
+
+def test_a_larger_limit_adds_examples_to_what_is_there(
+    whole: Path, data: Path, tmp_path: Path
+) -> None:
+    chosen = experiment("commongen")
+    fewer = replace(commongen_options(data), limit=2)  # one batch of the three examples
+    runner.run(chosen, fewer, tmp_path, command="fewer")
+    before = results(tmp_path)
+    with (tmp_path / "journal.jsonl").open("ab") as journal:
+        journal.write(b'{"example": "torn')
+    runner.run(chosen, commongen_options(data), tmp_path, command="c")
+    after = results(tmp_path)
+    assert without_times(after) == without_times(results(whole))
+    assert len(before["rows"]) < len(after["rows"])
+    assert all(row in after["rows"] for row in before["rows"])  # to the second: not made again
+    with pytest.raises(CheckpointError, match="other options"):
+        runner.run(chosen, fewer, tmp_path, command="fewer")
+    other = replace(commongen_options(data), limit=4, batch=3)
+    with pytest.raises(CheckpointError, match="other options"):
+        runner.run(chosen, other, tmp_path, command="c")
 
 
 def test_what_each_machine_measures_does_not_divide_journals(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ _AUTOMATON = ("tests/automata/test_automaton.py",)
 _MASKS = ("tests/automata/test_masks.py",)
 _SPELLING = ("tests/decoding/test_spelling.py",)
 _CONES = ("tests/engine/test_cones.py",)
+_TILES = ("tests/engine/test_backends.py",)
 _HEDGING = ("tests/decoding/test_hedging.py",)
 _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
@@ -261,6 +262,13 @@ MUTANTS = (
         "distance = self._table.distance if self._spells_all else self.distance",
         "distance = self._table.distance",
         _LAZY,
+    ),
+    Mutant(
+        "a token of a tile is taken for its neighbour",
+        "engine/backends/numba_kernels.py",
+        "a20 += x2 * y0\n        y1 = m1[z]",
+        "a20 += x1 * y0\n        y1 = m1[z]",
+        _TILES,
     ),
     Mutant(
         "the rest of a prefix without its paths",
@@ -550,6 +558,13 @@ MUTANTS = (
         "informed[id(batch), id(guide)] = [guide.given(item.prompt) for item in batch]",
         "informed[id(batch), id(guide)] = []",
         _SHARING,
+    ),
+    Mutant(
+        "fewer examples replace more",
+        "experiments/harness/journal.py",
+        "limit_of(found) < limit_of(wanted)",
+        "limit_of(found) != limit_of(wanted)",
+        ("tests/experiments/test_harness.py",),
     ),
     Mutant(
         "TruncProof is not given the budget",

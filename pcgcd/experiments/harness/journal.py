@@ -1,22 +1,27 @@
 """The journal of an experiment: rows are appended when they are made, and never changed.
 
-The first line says what the rows are about. A line that was cut off by a crash is made again.
+The first line says what the rows are about. A line that was cut off by a crash is made again. The
+same command with more examples goes on with the rows of fewer: then the first line is replaced.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pcgcd.basics.files import write_text
 from pcgcd.errors import CheckpointError
 from pcgcd.experiments.harness.facts import lasting
 from pcgcd.experiments.harness.rows import Key, Row
 
 _NAME = re.compile(r"journal(-\d+-of-\d+)?\.jsonl")
+# What a larger limit changes, among the facts.
+_COUNTS = ("limit", "examples", "schemas")
 
 
 class Journal:
@@ -40,7 +45,10 @@ class Journal:
         if path.is_file() and _drop_torn_line(path):
             found, self.rows = read_journal(path)
             known, wanted = lasting(found), lasting(self.head)
-            if known != wanted:
+            if _is_larger(known, wanted):
+                rest = path.read_text(encoding="utf-8").partition("\n")[2]
+                write_text(path, _line(self.head) + rest)
+            elif known != wanted:
                 raise CheckpointError(
                     f"{path} was begun with other options: {_difference(known, wanted)}; give "
                     "the same ones to go on, or another folder (--out)"
@@ -55,7 +63,7 @@ class Journal:
         self.rows.update((row.key, row) for row in new)
 
     def _append(self, values: Iterable[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+        text = "".join(map(_line, values))
         with self.path.open("ab") as file:
             file.write(text.encode("utf-8", "backslashreplace"))
             file.flush()
@@ -94,6 +102,23 @@ def _drop_torn_line(path: Path) -> bool:
         with path.open("r+b") as file:
             file.truncate(whole)
     return whole > 0
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def _is_larger(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a journal is wanted of the same with more examples."""
+
+    def limit_of(head: Mapping[str, Any]) -> float:
+        return float(head.get("facts", {}).get("limit", math.inf))
+
+    def without_counts(head: Mapping[str, Any]) -> dict[str, Any]:
+        facts = {k: v for k, v in head.get("facts", {}).items() if k not in _COUNTS}
+        return {**head, "facts": facts, "planned": None, "command": None}
+
+    return limit_of(found) < limit_of(wanted) and without_counts(found) == without_counts(wanted)
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -102,6 +102,9 @@ def run(
 
     Returns:
         The report; None for one shard of several, whose rows :func:`merge` joins.
+
+    Raises:
+        CheckpointError: The folder has rows of other options. More examples than before are fine.
     """
     plan = experiment.plan(options)
     planned = [key for job in plan.jobs for key in job.keys]
@@ -117,6 +120,10 @@ def run(
         "facts": dict(plan.facts),
     }
     journal = Journal(out / shard.journal, head)
+    if not journal.rows.keys() <= set(planned):
+        raise CheckpointError(
+            f"{journal.path} has rows that these options do not make; give another folder (--out)"
+        )
     mine = [job for i, job in enumerate(plan.jobs) if i % shard.count == shard.index - 1]
     with _bar(experiment.NAME, sum(len(job.keys) for job in mine), progress) as done:
         for job in mine:
