@@ -79,7 +79,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
         help="what computes the default model (%(default)s)",
     )
     add("--hmm", type=_listed(str), default=(), help="folders of HMMs; else the default HMM")
-    add("--particles", type=_listed(int), help="numbers of particles, such as 1,4,16")
+    add("--particles", type=_listed(int), help="such as 1,4,16; more of them add to what is there")
     add("--limit", type=int, help="the most examples; a larger one adds to what is there")
     add("--seeds", type=int, help="how often everything is repeated")
     add("--methods", type=_listed(str), help="names of methods, such as GCD+SMC,P-GCD+SMC")
@@ -95,6 +95,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     add("--no-chat", action="store_true", help="prompts are plain texts, for models without chats")
     add("--peers", metavar="PYTHON", help="the Python of an environment that has other libraries")
     add("--shard", metavar="i/n", help="do one part of n; merge joins them")
+    add("--from", dest="earlier", type=Path, metavar="DIR", help="keep rows of its results.json")
     add("--quiet", action="store_true", help="no progress bar")
 
 
@@ -174,6 +175,7 @@ def _run(given: argparse.Namespace) -> None:
                 given.out,
                 command=command_of(given),
                 shard=shard,
+                earlier=given.earlier,
                 progress=processes.is_first and not given.quiet,
             )
         )

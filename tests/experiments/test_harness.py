@@ -212,6 +212,36 @@ def test_a_larger_limit_adds_examples_to_what_is_there(
         runner.run(chosen, other, tmp_path, command="c")
 
 
+def test_more_numbers_of_particles_add_rows_to_published_ones(
+    whole: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, options = experiment("commongen"), commongen_options(data)
+    more = replace(options, particles=(1, 2, 3))
+    runner.run(chosen, more, tmp_path / "at once", command="c")
+    before = results(whole)
+
+    def made(*_: Any, **given: Any) -> Any:
+        assert given["k"] == 3, "what is published is not made again"
+        return run(*_, **given)
+
+    run = type(METHODS["GCD"]).run
+    monkeypatch.setattr(type(METHODS["GCD"]), "run", made)
+    for i in (1, 2):
+        shard = runner.Shard(i, 2)
+        runner.run(chosen, more, tmp_path / "more", command="c", shard=shard, earlier=whole)
+    runner.merge(chosen, [tmp_path / "more"], tmp_path / "more")
+    after = results(tmp_path / "more")
+    assert without_times(after) == without_times(results(tmp_path / "at once"))
+    assert all(row in after["rows"] for row in before["rows"])  # to the second
+    for other in (replace(options, particles=(1, 5)), replace(more, seeds=2)):
+        with pytest.raises(CheckpointError, match="other options"):
+            runner.run(chosen, other, tmp_path / "other", command="c", earlier=whole)
+    for text in ("{", "[]", '{"rows": []}'):
+        (tmp_path / "results.json").write_text(text, encoding="utf-8")
+        with pytest.raises(CheckpointError, match=r"results\.json"):
+            runner.run(chosen, more, tmp_path / "other", command="c", earlier=tmp_path)
+
+
 def test_what_each_machine_measures_does_not_divide_journals(tmp_path: Path) -> None:
     shards = [tmp_path / "x", tmp_path / "y"]
     for place, folder in enumerate(shards):

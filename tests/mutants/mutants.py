@@ -562,8 +562,15 @@ MUTANTS = (
     Mutant(
         "fewer examples replace more",
         "experiments/harness/journal.py",
-        "limit_of(found) < limit_of(wanted)",
-        "limit_of(found) != limit_of(wanted)",
+        "grows = limit <= larger and",
+        "grows =",
+        ("tests/experiments/test_harness.py",),
+    ),
+    Mutant(
+        "other numbers of particles replace those of a run",
+        "experiments/harness/journal.py",
+        "particles <= more and",
+        "",
         ("tests/experiments/test_harness.py",),
     ),
     Mutant(

@@ -1,7 +1,8 @@
 """The journal of an experiment: rows are appended when they are made, and never changed.
 
 The first line says what the rows are about. A line that was cut off by a crash is made again. The
-same command with more examples goes on with the rows of fewer: then the first line is replaced.
+same command with more examples, or more numbers of particles, goes on with the rows of fewer: then
+the first line is replaced. So it does with the rows of a ``results.json``, if it is given one.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pcgcd.experiments.harness.facts import lasting
 from pcgcd.experiments.harness.rows import Key, Row
 
 _NAME = re.compile(r"journal(-\d+-of-\d+)?\.jsonl")
-# What a larger limit changes, among the facts.
-_COUNTS = ("limit", "examples", "schemas")
+# What says among the facts how large a run is, but not what one of its rows is.
+_SIZES = ("limit", "examples", "schemas", "particles")
 
 
 class Journal:
@@ -33,34 +34,51 @@ class Journal:
         rows: All rows so far.
     """
 
-    def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: Path, head: Mapping[str, Any], earlier: Mapping[str, Any] | None = None
+    ) -> None:
         """Open a journal, or begin it.
 
+        Args:
+            path: The file.
+            head: What the rows are about.
+            earlier: The content of a ``results.json`` whose rows count as made.
+
         Raises:
-            CheckpointError: The file is the journal of something else, or no journal.
+            CheckpointError: The file is the journal of something else, or no journal; or the
+                earlier results are those of something else.
         """
         self.path, self.head = path, dict(head)
         self.rows: dict[Key, Row] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file() and _drop_torn_line(path):
             found, self.rows = read_journal(path)
-            known, wanted = lasting(found), lasting(self.head)
-            if _is_larger(known, wanted):
+            if self._goes_on_from(found, f"{path} was begun"):
                 rest = path.read_text(encoding="utf-8").partition("\n")[2]
                 write_text(path, _line(self.head) + rest)
-            elif known != wanted:
-                raise CheckpointError(
-                    f"{path} was begun with other options: {_difference(known, wanted)}; give "
-                    "the same ones to go on, or another folder (--out)"
-                )
         else:
             self._append([self.head])
+        if earlier is not None:
+            self._goes_on_from({name: earlier.get(name) for name in head}, "results.json was made")
+            rows = map(Row.from_dict, earlier["rows"])
+            self.add(row for row in rows if row.key not in self.rows)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Append rows; they are on the disk when this returns."""
         new = list(rows)
         self._append(row.to_dict() for row in new)
         self.rows.update((row.key, row) for row in new)
+
+    def _goes_on_from(self, found: Mapping[str, Any], made: str) -> bool:
+        """Return whether more is wanted than before; raise if something else is."""
+        known, wanted = lasting(found), lasting(self.head)
+        more = _is_larger(known, wanted)
+        if not more and known != wanted:
+            raise CheckpointError(
+                f"{made} with other options: {_difference(known, wanted)}; give the same ones to "
+                "go on, or another folder (--out)"
+            )
+        return more
 
     def _append(self, values: Iterable[Mapping[str, Any]]) -> None:
         text = "".join(map(_line, values))
@@ -109,16 +127,19 @@ def _line(value: Mapping[str, Any]) -> str:
 
 
 def _is_larger(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Return whether a journal is wanted of the same with more examples."""
+    """Return whether the same is wanted with more examples or more numbers of particles."""
 
-    def limit_of(head: Mapping[str, Any]) -> float:
-        return float(head.get("facts", {}).get("limit", math.inf))
+    def size(head: Mapping[str, Any]) -> tuple[float, set[int]]:
+        facts = head.get("facts") or {}
+        return float(facts.get("limit", math.inf)), set(facts.get("particles", ()))
 
-    def without_counts(head: Mapping[str, Any]) -> dict[str, Any]:
-        facts = {k: v for k, v in head.get("facts", {}).items() if k not in _COUNTS}
+    def rest(head: Mapping[str, Any]) -> dict[str, Any]:
+        facts = {k: v for k, v in (head.get("facts") or {}).items() if k not in _SIZES}
         return {**head, "facts": facts, "planned": None, "command": None}
 
-    return limit_of(found) < limit_of(wanted) and without_counts(found) == without_counts(wanted)
+    (limit, particles), (larger, more) = size(found), size(wanted)
+    grows = limit <= larger and particles <= more and (limit, particles) != (larger, more)
+    return grows and rest(found) == rest(wanted)
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

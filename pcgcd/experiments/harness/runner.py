@@ -88,6 +88,7 @@ def run(
     *,
     command: str = "",
     shard: Shard = ALL,
+    earlier: Path | None = None,
     progress: bool = False,
 ) -> Report | None:
     """Make the rows of an experiment that are missing, and write what it found.
@@ -98,13 +99,16 @@ def run(
         out: The folder of the journal and the results.
         command: The command that does the same.
         shard: The part of the work; results are written where that is all of it.
+        earlier: A folder with a ``results.json`` of the same options, or of fewer examples or
+            numbers of particles: its rows are not made again.
         progress: Whether to show a bar.
 
     Returns:
         The report; None for one shard of several, whose rows :func:`merge` joins.
 
     Raises:
-        CheckpointError: The folder has rows of other options. More examples than before are fine.
+        CheckpointError: The folder has rows of other options. More examples or numbers of particles
+            than before are fine.
     """
     plan = experiment.plan(options)
     planned = [key for job in plan.jobs for key in job.keys]
@@ -119,7 +123,7 @@ def run(
         "planned": len(planned),
         "facts": dict(plan.facts),
     }
-    journal = Journal(out / shard.journal, head)
+    journal = Journal(out / shard.journal, head, None if earlier is None else read_results(earlier))
     if not journal.rows.keys() <= set(planned):
         raise CheckpointError(
             f"{journal.path} has rows that these options do not make; give another folder (--out)"
@@ -179,6 +183,24 @@ def merge(
     }
     write_text(out / "results.json", _json(results))
     return write_report(show(experiment, results), results, out)
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """Return the content of the ``results.json`` of a folder.
+
+    Raises:
+        CheckpointError: There is none, or it is something else.
+    """
+    path = folder / "results.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or not {"experiment", "rows"} <= found.keys():
+            raise ValueError("it names no experiment, or has no rows")
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"the results of an experiment were expected in {path}, but {error}"
+        ) from error
+    return found
 
 
 def show(experiment: Experiment, results: Mapping[str, Any]) -> Report:
