@@ -6,16 +6,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, sort_head, wider
-from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
-from pcgcd.automata.kernels.lists import has_room, intern_list, new_lists, reserved
+from pcgcd.automata.kernels.growing import (
+    grown_rows,
+    head,
+    head_rows,
+    sort_head,
+    wider,
+    with_room,
+)
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, in_place, inlined
+from pcgcd.automata.kernels.lists import close_list, has_room, intern_list, new_lists, reserved
 
 # The rows of an array of parts of the classes.
 _PARENT = 0  # the part that it was split off
 _LABEL = 1  # the label that it lies in and its parent does not
 _SPLIT = 2  # what was last split off it
 _STAMP = 3  # for which label
-_EDGE = 4  # the edge that it has got, or -1
+_NUMBER = 4  # its number among the parts of all patterns, or -1
+
+# What a walk stops for.
+_END = 0  # nothing is left, or a limit was passed
+_NEW_PATTERN = 1  # the classes of some labels have to be split
+_LABEL_ROOM = 2  # there is no room for more patterns
+_STATE_ROOM = 3  # for more sets of states
+_EDGE_ROOM = 4  # for more edges
+
+
+class _Letters(NamedTuple):
+    """The automaton: its edges by source, and the classes of their labels.
+
+    ``offsets`` (S + 1,), ``target`` (E,) and ``label`` (E,) are the edges; ``sets`` (L, words) the
+    classes of each label as bits, and ``classes`` one after the other, from ``first`` (L + 1,) on.
+    """
+
+    offsets: Any
+    target: Any
+    label: Any
+    sets: Any
+    first: Any
+    classes: Any
 
 
 class _Leaving(NamedTuple):
@@ -30,6 +59,55 @@ class _Leaving(NamedTuple):
     head: Any
     following: Any
     state: Any
+
+
+class _Patterns(NamedTuple):
+    """Sets of labels that leave a set of states, and the parts that they split the classes into.
+
+    The same few labels meet again and again, so their classes are split once. ``labels`` (P,) are
+    the sets of labels, as lists; ``first`` (P + 1,) is where the parts of each begin; ``cost`` (P,)
+    is how many classes were looked at. Of each part, ``inside`` (Q,) is the list of the labels that
+    it lies in, and ``label`` (Q,) its own label: a given one, or one of ``sets``, of which
+    ``num_sets`` (1,) are in use.
+    """
+
+    labels: Any
+    first: Any
+    cost: Any
+    inside: Any
+    label: Any
+    sets: Any
+    num_sets: Any
+
+
+class _Reached(NamedTuple):
+    """The sets of states so far, as lists, and what finds them.
+
+    ``single`` (S,) is the number of the set of one state, or -1; ``states`` (S,) is a set that is
+    being made, and ``stamp`` (S,) says which states are in it.
+    """
+
+    found: Any
+    single: Any
+    states: Any
+    stamp: Any
+
+
+class _Progress(NamedTuple):
+    """How far a walk is, each of shape (1,): between the labels and the parts of a set, or before.
+
+    ``current`` is the set of states whose edges are made, ``part`` the next part of its pattern, or
+    -1; ``edges`` is the number of edges, ``work`` that of steps, ``ticket`` that of stamps;
+    ``needed`` is the room that is missing.
+    """
+
+    current: Any
+    pattern: Any
+    part: Any
+    edges: Any
+    work: Any
+    ticket: Any
+    needed: Any
 
 
 @compiled_if_large()
@@ -74,89 +152,153 @@ def determinize(
         the sets of classes of labels from L on; which states accept; where the members of each
         set of states begin, and they.
     """
-    num_states = len(offsets) - 1
-    found, reached = new_lists(32, 1024), np.empty(num_states, dtype=np.int32)
-    for i in range(len(start)):
-        reached[i] = start[i]
-    found = reserved(found, len(start))
-    intern_list(found, reached, 0, len(start))
+    num_states, num_words = len(offsets) - 1, label_sets.shape[1]
+    letters = _Letters(offsets, target, label, label_sets, set_offsets, set_classes)
     leaving = _none_leaving(len(set_offsets) - 1, len(target))
+    reached = _Reached(
+        reserved(new_lists(32, 1024), len(start)),
+        np.full(num_states, -1, dtype=np.int64),
+        np.empty(num_states, dtype=np.int32),
+        np.full(num_states, -1, dtype=np.int64),
+    )
+    intern_list(reached.found, start, 0, len(start))
+    patterns = _no_patterns(num_words)
     part_of = np.zeros(num_classes, dtype=np.int64)
     touched = np.empty(num_classes, dtype=np.int64)
-    parts = np.empty((5, 2 * num_classes + 2), dtype=np.int64)
-    ends = np.empty((3, 1024), dtype=np.int64)  # source, target and label of each edge
-    num_words = label_sets.shape[1]
-    sets = np.zeros((64, num_words), dtype=np.int64)  # of labels that are parts of others
-    num_sets = 0
+    splits = np.empty((5, 2 * num_classes + 2), dtype=np.int64)
     taken = np.empty(num_words, dtype=np.int64)
-    state_stamp = np.full(num_states, -1, dtype=np.int64)
-    total = found.total
-    edges = work = current = 0
-    is_within = True
-    # Invariant: the sets before `current` have all their edges; part_of is 0 for every class.
-    while current < total[0] and is_within:
-        num_labels, links = _leave(found, current, offsets, target, label, leaving)
-        work += links
-        labels = leaving.labels[:num_labels]
-        # Where no two labels share a class, as almost everywhere, each of them is a part.
-        whole = _take_whole(labels, label_sets, set_offsets, taken, parts)
-        count = num_labels
-        if whole:
-            for j in range(num_labels):
-                work += set_offsets[labels[j] + 1] - set_offsets[labels[j]]
-        else:
-            parts, count, looked = _split_classes(
-                labels, set_offsets, set_classes, part_of, touched, parts
-            )
-            work += looked
-        for j in range(count):
-            p = j + 1
-            if not whole:
-                c = touched[j]
-                p = part_of[c]
-                part_of[c] = 0
-            if parts[_EDGE, p] < 0:
-                if edges == ends.shape[1]:
-                    ends = wider(ends)
-                if num_sets == len(sets):
-                    sets = grown_rows(sets)
-                size, looked = _targets(p, parts, leaving, state_stamp, edges, reached)
-                sort_head(reached, size)
-                if not has_room(found, size):
-                    found = reserved(found, size)
-                number = total[0]
-                ends[0, edges] = current
-                ends[1, edges] = intern_list(found, reached, 0, size)
-                ends[2, edges] = labels[j] if whole else len(label_sets) + num_sets
-                if not whole:
-                    num_sets += 1
-                work += looked + (size if ends[1, edges] == number else 0)
-                parts[_EDGE, p] = edges
-                edges += 1
-                number = total[0]
-                if number > state_limit or found.first[number] > member_limit:
-                    is_within = False
-                    break
-            if not whole:
-                own = ends[2, parts[_EDGE, p]] - len(label_sets)
-                sets[own, c >> 6] |= np.int64(1) << (c & 63)
-        is_within &= work <= work_limit
-        current += 1
-    number = total[0]
-    accepts = np.zeros(number, dtype=np.bool_)
-    for i in range(number):
-        for m in range(found.first[i], found.first[i + 1]):
-            accepts[i] |= accepting[found.pool[m]]
+    ends = np.empty((3, 1024), dtype=np.int64)  # source, target and label of each edge
+    progress = _no_progress()
+    limits = (state_limit, work_limit, member_limit)
+    reason = _NEW_PATTERN
+    while reason != _END:
+        reason = _walk(letters, leaving, patterns, reached, ends, progress, limits)
+        if reason == _EDGE_ROOM:
+            ends = wider(ends)
+        elif reason == _STATE_ROOM:
+            found = reserved(reached.found, progress.needed[0])
+            reached = _Reached(found, reached.single, reached.states, reached.stamp)
+        elif reason == _LABEL_ROOM:
+            patterns = _with_room(patterns, progress.needed[0])
+        elif reason == _NEW_PATTERN:
+            labels = leaving.labels[: progress.needed[0]]
+            # Where no two labels share a class, as almost everywhere, each of them is a part.
+            if _are_disjoint(labels, letters, taken):
+                patterns = _with_labels(patterns, labels, letters)
+            else:
+                splits, count, looked = _split_classes(labels, letters, part_of, touched, splits)
+                patterns = _with_parts(
+                    patterns, len(label_sets), part_of, touched[:count], splits, looked
+                )
+    found, edges = reached.found, progress.edges[0]
+    number = found.total[0]
+    is_whole = progress.current[0] == number
     return (
-        number if is_within else -1,
+        number if is_whole else -1,
         head(ends[0], edges),
         head(ends[1], edges),
         head(ends[2], edges),
-        head_rows(sets, num_sets),
-        accepts,
+        head_rows(patterns.sets, patterns.num_sets[0]),
+        _accepting(found, accepting),
         found.first,
         found.pool,
     )
+
+
+@in_place
+def _walk(
+    letters: Any,
+    leaving: Any,
+    patterns: Any,
+    reached: Any,
+    ends: Any,
+    progress: Any,
+    limits: Any,
+) -> Any:
+    """Make edges until something is missing; what that is. Then it is called again.
+
+    It makes no arrays itself, since counting references to them would take most of the time.
+    """
+    found, (state_limit, work_limit, member_limit) = reached.found, limits
+    current, pattern, part = progress.current[0], progress.pattern[0], progress.part[0]
+    edges, work, ticket = progress.edges[0], progress.work[0], progress.ticket[0]
+    reason = _END
+    # Invariant: the sets before `current` have all their edges, and it has those of the parts
+    # before `part`.
+    while True:
+        if part < 0:
+            if current == found.total[0]:
+                break
+            ticket += 1
+            num_labels, links = _leave(found, current, letters, leaving, ticket)
+            sort_head(leaving.labels, num_labels)
+            progress.needed[0] = num_labels
+            if not has_room(patterns.labels, num_labels):
+                reason = _LABEL_ROOM
+                break
+            known = patterns.labels.total[0]
+            pattern = intern_list(patterns.labels, leaving.labels, 0, num_labels)
+            if pattern == known:
+                reason = _NEW_PATTERN
+                break
+            work += links + patterns.cost[pattern]
+            part = patterns.first[pattern]
+        while part < patterns.first[pattern + 1]:
+            if edges == ends.shape[1]:
+                reason = _EDGE_ROOM
+                break
+            ticket += 1
+            size, looked = _targets(part, patterns.inside, leaving, reached, ticket)
+            number = reached.single[reached.states[0]] if size == 1 else np.int64(-1)
+            if number < 0:
+                if not has_room(found, size):
+                    progress.needed[0] = size
+                    reason = _STATE_ROOM
+                    break
+                sort_head(reached.states, size)
+                next_number = found.total[0]
+                number = intern_list(found, reached.states, 0, size)
+                work += size if number == next_number else 0
+                if size == 1:
+                    reached.single[reached.states[0]] = number
+            work += looked
+            ends[0, edges] = current
+            ends[1, edges] = number
+            ends[2, edges] = patterns.label[part]
+            edges += 1
+            part += 1
+        total = found.total[0]
+        if total > state_limit or found.first[total] > member_limit or work > work_limit:
+            reason = _END
+            break
+        if reason != _END:
+            break
+        current, part = current + 1, -1
+    progress.current[0], progress.pattern[0], progress.part[0] = current, pattern, part
+    progress.edges[0], progress.work[0], progress.ticket[0] = edges, work, ticket
+    return reason
+
+
+@inlined
+def _no_progress() -> Any:
+    return _Progress(
+        np.zeros(1, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.full(1, -1, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+@inlined
+def _accepting(found: Any, accepting: Any) -> Any:
+    result = np.zeros(found.total[0], dtype=np.bool_)
+    for i in range(len(result)):
+        for m in range(found.first[i], found.first[i + 1]):
+            result[i] |= accepting[found.pool[m]]
+    return result
 
 
 @inlined
@@ -170,50 +312,140 @@ def _none_leaving(num_labels: Any, num_edges: Any) -> Any:
     )
 
 
-@inlined
-def _leave(found: Any, current: Any, offsets: Any, target: Any, label: Any, leaving: Any) -> Any:
+@in_place
+def _leave(found: Any, current: Any, letters: Any, leaving: Any, ticket: Any) -> Any:
     """Collect the labels that leave a set of states; how many, and how many edges have them."""
-    labels, stamp, first = leaving.labels, leaving.stamp, leaving.head
     num_labels = links = 0
     for m in range(found.first[current], found.first[current + 1]):
         s = found.pool[m]
-        for e in range(offsets[s], offsets[s + 1]):
-            a = label[e]
-            if stamp[a] != current:
-                stamp[a] = current
-                first[a] = -1
-                labels[num_labels] = a
+        for e in range(letters.offsets[s], letters.offsets[s + 1]):
+            a = letters.label[e]
+            if leaving.stamp[a] != ticket:
+                leaving.stamp[a] = ticket
+                leaving.head[a] = -1
+                leaving.labels[num_labels] = a
                 num_labels += 1
-            leaving.following[links] = first[a]
-            leaving.state[links] = target[e]
-            first[a] = links
+            leaving.following[links] = leaving.head[a]
+            leaving.state[links] = letters.target[e]
+            leaving.head[a] = links
             links += 1
     return num_labels, links
 
 
+@in_place
+def _targets(part: Any, inside: Any, leaving: Any, reached: Any, ticket: Any) -> Any:
+    """Find the states that some classes lead to, each once; their number, and the work."""
+    size = looked = 0
+    for i in range(inside.first[part], inside.first[part + 1]):
+        link = leaving.head[inside.pool[i]]
+        while link >= 0:
+            looked += 1
+            t = leaving.state[link]
+            if reached.stamp[t] != ticket:
+                reached.stamp[t] = ticket
+                reached.states[size] = t
+                size += 1
+            link = leaving.following[link]
+    return size, looked
+
+
 @inlined
-def _take_whole(labels: Any, label_sets: Any, set_offsets: Any, taken: Any, parts: Any) -> Any:
-    """Make each label a part if no two of them share a class; whether that is so."""
+def _no_patterns(num_words: Any) -> Any:
+    return _Patterns(
+        new_lists(32, 256),
+        np.zeros(32, dtype=np.int64),
+        np.zeros(32, dtype=np.int64),
+        new_lists(64, 256),
+        np.zeros(64, dtype=np.int64),
+        np.zeros((64, num_words), dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+@inlined
+def _with_room(patterns: Any, length: Any) -> Any:
+    """Return the same patterns with room for one more, of so many labels."""
+    labels, first, cost, inside, label, sets, num_sets = patterns
+    labels = reserved(labels, length)
+    first, cost = with_room(first, len(labels.first)), with_room(cost, len(labels.first))
+    return _Patterns(labels, first, cost, inside, label, sets, num_sets)
+
+
+@inlined
+def _are_disjoint(labels: Any, letters: Any, taken: Any) -> Any:
+    """Whether no two labels share a class, and none is empty."""
     for w in range(len(taken)):
         taken[w] = 0
     for j in range(len(labels)):
         a = labels[j]
         shared = np.int64(0)
         for w in range(len(taken)):
-            shared |= taken[w] & label_sets[a, w]
-            taken[w] |= label_sets[a, w]
-        if shared != 0 or set_offsets[a] == set_offsets[a + 1]:
+            shared |= taken[w] & letters.sets[a, w]
+            taken[w] |= letters.sets[a, w]
+        if shared != 0 or letters.first[a] == letters.first[a + 1]:
             return False
-        parts[_PARENT, j + 1] = 0
-        parts[_LABEL, j + 1] = a
-        parts[_EDGE, j + 1] = -1
     return True
 
 
 @inlined
-def _split_classes(
-    labels: Any, set_offsets: Any, set_classes: Any, part_of: Any, touched: Any, parts: Any
+def _with_labels(patterns: Any, given: Any, letters: Any) -> Any:
+    """Return the patterns with the parts of the last one: each label is one."""
+    labels, first, cost, inside, label, sets, num_sets = patterns
+    pattern = labels.total[0] - 1
+    looked = 0
+    for j in range(len(given)):
+        a = given[j]
+        looked += letters.first[a + 1] - letters.first[a]
+        if not has_room(inside, 1):
+            inside = reserved(inside, 1)
+        part = inside.total[0]
+        label = with_room(label, part + 1)
+        label[part] = a
+        inside.pool[inside.first[part]] = a
+        close_list(inside, 1)
+    first[pattern + 1] = inside.total[0]
+    cost[pattern] = looked
+    return _Patterns(labels, first, cost, inside, label, sets, num_sets)
+
+
+@inlined
+def _with_parts(
+    patterns: Any, num_labels: Any, part_of: Any, touched: Any, splits: Any, looked: Any
 ) -> Any:
+    """Return the patterns with the parts of the last one, which its classes were split into."""
+    labels, first, cost, inside, label, sets, num_sets = patterns
+    pattern = labels.total[0] - 1
+    for j in range(len(touched)):
+        c = touched[j]
+        p = part_of[c]
+        part_of[c] = 0
+        if splits[_NUMBER, p] < 0:
+            length, up = 0, p
+            while up > 0:
+                length, up = length + 1, splits[_PARENT, up]
+            if not has_room(inside, length):
+                inside = reserved(inside, length)
+            part = inside.total[0]
+            place, up = inside.first[part], p
+            while up > 0:
+                inside.pool[place] = splits[_LABEL, up]
+                place, up = place + 1, splits[_PARENT, up]
+            close_list(inside, length)
+            if num_sets[0] == len(sets):
+                sets = grown_rows(sets)
+            label = with_room(label, part + 1)
+            label[part] = num_labels + num_sets[0]
+            splits[_NUMBER, p] = part
+            num_sets[0] += 1
+        own = label[splits[_NUMBER, p]] - num_labels
+        sets[own, c >> 6] |= np.int64(1) << (c & 63)
+    first[pattern + 1] = inside.total[0]
+    cost[pattern] = looked
+    return _Patterns(labels, first, cost, inside, label, sets, num_sets)
+
+
+@inlined
+def _split_classes(labels: Any, letters: Any, part_of: Any, touched: Any, parts: Any) -> Any:
     """Split the classes into parts that no label tells apart.
 
     Part 0 holds the classes that are in no label. What a label shares with a part is split off it,
@@ -227,10 +459,10 @@ def _split_classes(
     parts[_STAMP, 0] = -1
     for j in range(len(labels)):
         a = labels[j]
-        looked += set_offsets[a + 1] - set_offsets[a]
+        looked += letters.first[a + 1] - letters.first[a]
         # Invariant: classes are in one part iff the labels before the j-th do not tell them apart.
-        for k in range(set_offsets[a], set_offsets[a + 1]):
-            c = set_classes[k]
+        for k in range(letters.first[a], letters.first[a + 1]):
+            c = letters.classes[k]
             p = part_of[c]
             if p == 0:
                 touched[num_touched] = c
@@ -243,25 +475,7 @@ def _split_classes(
                 parts[_PARENT, num_parts] = p
                 parts[_LABEL, num_parts] = a
                 parts[_STAMP, num_parts] = j
-                parts[_EDGE, num_parts] = -1
+                parts[_NUMBER, num_parts] = -1
                 num_parts += 1
             part_of[c] = parts[_SPLIT, p]
     return parts, num_touched, looked
-
-
-@inlined
-def _targets(p: Any, parts: Any, leaving: Any, stamp: Any, ticket: Any, reached: Any) -> Any:
-    """Find the states that some classes lead to, each once; their number, and the work."""
-    size = looked = 0
-    while p > 0:
-        link = leaving.head[parts[_LABEL, p]]
-        while link >= 0:
-            looked += 1
-            t = leaving.state[link]
-            if stamp[t] != ticket:
-                stamp[t] = ticket
-                reached[size] = t
-                size += 1
-            link = leaving.following[link]
-        p = parts[_PARENT, p]
-    return size, looked
