@@ -77,18 +77,21 @@ from tests.engine.kernel_examples import emissions, task
 from tests.engine.test_backends import expected_scores
 
 numba = choose_backend(torch.device("cpu"), torch.float32, "numba")
-for dtype in (torch.float32, torch.bfloat16):
-    for num_rows in (3, 4, 9):
-        rows, (asked, messages) = emissions(dtype), task(num_rows, False)
-        found = numba.scores(rows, messages, asked).double()
-        expected = expected_scores(rows, messages, asked)
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+for numba_kernels._STRIP, numba_kernels._SPAN in ((48, 4096), (12, 16), (10, 37)):
+    for dtype in (torch.float32, torch.bfloat16):
+        for num_rows in (3, 4, 9):
+            rows, (asked, messages) = emissions(dtype), task(num_rows, False)
+            found = numba.scores(rows, messages, asked).double()
+            expected = expected_scores(rows, messages, asked)
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 print(numba_kernels.TOKENS)
 """
 
 
 @pytest.mark.parametrize(("processor", "tokens"), [("avx2", 3), ("default", 4)])
-def test_scores_do_not_depend_on_the_number_of_registers(processor: str, tokens: int) -> None:
+def test_scores_do_not_depend_on_the_size_of_tiles_strips_and_spans(
+    processor: str, tokens: int
+) -> None:
     if processor == "avx2" and torch.backends.cpu.get_cpu_capability() == "DEFAULT":
         pytest.skip("the processor has no AVX2")
     output = subprocess.run(

@@ -42,6 +42,7 @@ _LAZY = ("tests/engine/test_lazy.py",)
 _UNFOLDING = ("tests/automata/test_unfolding.py",)
 _BLOCKS = ("tests/automata/test_blocks.py",)
 _LISTS = ("tests/constraints/test_json_lists.py",)
+_COMPILATION = ("tests/automata/test_compilation.py",)
 _CHAINS = ("tests/automata/test_chains.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
 _SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
@@ -262,6 +263,42 @@ MUTANTS = (
         "distance = self._table.distance if self._spells_all else self.distance",
         "distance = self._table.distance",
         _LAZY,
+    ),
+    Mutant(
+        "a tile takes a token for one of its leader's class",
+        "engine/backends/numba_kernels.py",
+        "if _alike(group, leader, classes[t]):\n            code |= 1 << t",
+        "if group[0, classes[t]] >= 0:\n            code |= 1 << t",
+        _TILES,
+    ),
+    Mutant(
+        "of several spans of hidden states the last one counts",
+        "engine/backends/numba_kernels.py",
+        "out[row, token + t] += found[t][row]",
+        "out[row, token + t] = found[t][row]",
+        _TILES,
+    ),
+    Mutant(
+        "subsets: what a set of labels was split into is found by fewer labels",
+        "automata/kernels/subsets.py",
+        "pattern = intern_list(patterns.labels, leaving.labels, 0, num_labels)",
+        "pattern = intern_list(patterns.labels, leaving.labels, 0, min(num_labels, 2))",
+        _COMPILATION,
+    ),
+    Mutant(
+        "subsets: a part has the states of one of its labels only",
+        "automata/kernels/subsets.py",
+        "for i in range(inside.first[part], inside.first[part + 1]):",
+        "for i in range(inside.first[part], inside.first[part] + 1):",
+        _COMPILATION,
+    ),
+    Mutant(
+        "subsets: after room was made, a set goes on with its next part",
+        "automata/kernels/subsets.py",
+        "    progress.edges[0], progress.work[0], progress.ticket[0] = edges, work, ticket",
+        "    progress.part[0] += reason == _STATE_ROOM\n"
+        "    progress.edges[0], progress.work[0], progress.ticket[0] = edges, work, ticket",
+        _COMPILATION,
     ),
     Mutant(
         "a token of a tile is taken for its neighbour",

@@ -51,9 +51,11 @@ def accumulate(
 
 
 @part
-def _three_by_four(rows: Any, at: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
-    """The products of three tokens with four messages: twelve sums."""
-    b0, b1, b2 = rows[at], rows[at + 1], rows[at + 2]
+def _three_by_four(
+    rows: Any, at: Any, low: Any, high: Any, m0: Any, m1: Any, m2: Any, m3: Any
+) -> Any:
+    """The products of three tokens with four messages over a span of states: twelve sums."""
+    b0, b1, b2 = rows[at, low:high], rows[at + 1, low:high], rows[at + 2, low:high]
     a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = a20 = a21 = a22 = a23 = np.float32(0)
     for z in range(len(m0)):
         x0, x1, x2 = b0[z], b1[z], b2[z]
@@ -77,9 +79,12 @@ def _three_by_four(rows: Any, at: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> An
 
 
 @part
-def _four_by_four(rows: Any, at: Any, m0: Any, m1: Any, m2: Any, m3: Any) -> Any:
+def _four_by_four(
+    rows: Any, at: Any, low: Any, high: Any, m0: Any, m1: Any, m2: Any, m3: Any
+) -> Any:
     """The products of four tokens with four messages: the above, and four more."""
-    b0, b1, b2, b3 = rows[at], rows[at + 1], rows[at + 2], rows[at + 3]
+    b0, b1 = rows[at, low:high], rows[at + 1, low:high]
+    b2, b3 = rows[at + 2, low:high], rows[at + 3, low:high]
     zero = np.float32(0)
     a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = zero
     a20 = a21 = a22 = a23 = a30 = a31 = a32 = a33 = zero
@@ -136,20 +141,26 @@ def _dot(b: Any, m: Any) -> Any:
 
 
 @part
-def _single(b: Any, at: Any, c: Any, messages: Any, group: Any, out: Any) -> None:
-    """One token with the messages of all rows, written to the column."""
+def _single(
+    b: Any, at: Any, c: Any, low: Any, high: Any, messages: Any, group: Any, out: Any
+) -> None:
+    """One token over a span of states with the messages of all rows, added to the column."""
     row = 0
     while row < len(group):
         if row + 4 <= len(group):
             g0, g1, g2, g3 = group[row, c], group[row + 1, c], group[row + 2, c], group[row + 3, c]
             if g0 >= 0 and g1 >= 0 and g2 >= 0 and g3 >= 0:
-                found = _one_by_four(b, messages[g0], messages[g1], messages[g2], messages[g3])
+                found = _one_by_four(
+                    b,
+                    messages[g0, low:high], messages[g1, low:high],
+                    messages[g2, low:high], messages[g3, low:high],
+                )  # fmt: skip
                 for i in range(4):
-                    out[row + i, at] = found[i]
+                    out[row + i, at] += found[i]
                 row += 4
                 continue
         if group[row, c] >= 0:
-            out[row, at] = _dot(b, messages[group[row, c]])
+            out[row, at] += _dot(b, messages[group[row, c], low:high])
         row += 1
 
 
@@ -177,39 +188,57 @@ def _leader(group: Any, classes: Any) -> Any:
 
 
 @part
-def _tile(
-    rows: Any, at: Any, token: Any, classes: Any, messages: Any, group: Any, out: Any
-) -> None:
-    """Neighbouring tokens with the messages of four rows."""
+def _followers(group: Any, classes: Any) -> Any:
+    """The leader, and as lower bits the tokens that are like it; 0 if all differ."""
     leader = _leader(group, classes)
-    if leader >= 0:
+    if leader < 0:
+        return 0
+    code = leader << TOKENS
+    for t in range(TOKENS):
+        if _alike(group, leader, classes[t]):
+            code |= 1 << t
+    return code
+
+
+@part
+def _tile(
+    rows: Any, at: Any, token: Any, classes: Any, low: Any, high: Any, messages: Any, group: Any,
+    code: Any, out: Any,
+) -> None:  # fmt: skip
+    """Neighbouring tokens, of which some are alike, with the messages of four rows."""
+    if code != 0:
+        leader = code >> TOKENS
         found = _products(
-            rows, at,
-            messages[group[0, leader]], messages[group[1, leader]],
-            messages[group[2, leader]], messages[group[3, leader]],
+            rows, at, low, high,
+            messages[group[0, leader], low:high], messages[group[1, leader], low:high],
+            messages[group[2, leader], low:high], messages[group[3, leader], low:high],
         )  # fmt: skip
         for t in range(TOKENS):
-            if _alike(group, leader, classes[t]):
+            if code >> t & 1:
                 for row in range(4):
-                    out[row, token + t] = found[t][row]
+                    out[row, token + t] += found[t][row]
     for t in range(TOKENS):
-        if leader < 0 or not _alike(group, leader, classes[t]):
-            _single(rows[at + t], token + t, classes[t], messages, group, out)
+        if not code >> t & 1:
+            b = rows[at + t, low:high]
+            _single(b, token + t, classes[t], low, high, messages, group, out)
 
 
 @part
 def _block(
-    rows: Any, at: Any, token: Any, classes: Any, messages: Any, group: Any, out: Any
-) -> None:
+    rows: Any, at: Any, token: Any, classes: Any, low: Any, high: Any, messages: Any, group: Any,
+    codes: Any, out: Any,
+) -> None:  # fmt: skip
     """Neighbouring tokens, whose emissions begin at a row, with the messages of all rows."""
     own = classes[token : token + TOKENS]
     row = 0
     while row + 4 <= len(group):
-        _tile(rows, at, token, own, messages, group[row : row + 4], out[row : row + 4])
+        four, code = group[row : row + 4], codes[row // 4]
+        _tile(rows, at, token, own, low, high, messages, four, code, out[row : row + 4])
         row += 4
     if row < len(group):
         for t in range(TOKENS):
-            _single(rows[at + t], token + t, own[t], messages, group[row:], out[row:])
+            b = rows[at + t, low:high]
+            _single(b, token + t, own[t], low, high, messages, group[row:], out[row:])
 
 
 @part
@@ -220,20 +249,46 @@ def _is_used(group: Any, c: Any) -> Any:
     return used
 
 
+@part
+def _begin(start: Any, end: Any, classes: Any, group: Any, codes: Any, out: Any) -> None:
+    """Scores are sums where tokens are allowed; note which tokens of the tiles are alike."""
+    for v in range(start, end):
+        for row in range(len(group)):
+            if group[row, classes[v]] >= 0:
+                out[row, v] = 0
+    for v in range(start, end - TOKENS + 1, TOKENS):
+        for row in range(0, len(group) - 3, 4):
+            own = classes[v : v + TOKENS]
+            codes[v - start, row // 4] = _followers(group[row : row + 4], own)
+
+
+# What is used together has to fit in the caches: so many tokens, over so many hidden states.
+_STRIP = 48
+_SPAN = 4096
+
+
 @vectorised
 def all_scores(rows: Any, messages: Any, classes: Any, group: Any, out: Any) -> None:
     """Columns are the whole vocabulary: tokens in order, since memory is fastest so.
 
-    Each token's row is read once for all prefixes; see :class:`Backend`.
+    Each emission is read once for all prefixes; see :class:`Backend`.
     """
-    v, vocab_size = 0, len(classes)
-    while v < vocab_size:
-        if len(group) >= 4 and v + TOKENS <= vocab_size:
-            _block(rows, v, v, classes, messages, group, out)
-            v += TOKENS
-        else:
-            _single(rows[v], v, classes[v], messages, group, out)
-            v += 1
+    vocab_size, num_hidden = rows.shape
+    codes = np.empty((_STRIP, len(group) // 4), dtype=np.int64)
+    for strip in range(0, vocab_size, _STRIP):
+        end = min(strip + _STRIP, vocab_size)
+        _begin(strip, end, classes, group, codes, out)
+        for low in range(0, num_hidden, _SPAN):
+            high = min(low + _SPAN, num_hidden)
+            v = strip
+            while v < end:
+                if len(group) >= 4 and v + TOKENS <= end:
+                    _block(rows, v, v, classes, low, high, messages, group, codes[v - strip], out)
+                    v += TOKENS
+                else:
+                    b = rows[v, low:high]
+                    _single(b, v, classes[v], low, high, messages, group, out)
+                    v += 1
 
 
 @part
@@ -246,21 +301,29 @@ def _widen(bits: Any, out: Any) -> None:
 @vectorised
 def all_scores_bfloat16(rows: Any, messages: Any, classes: Any, group: Any, out: Any) -> None:
     """The same with the bits of bfloat16."""
-    bits = np.empty((TOKENS, rows.shape[1]), dtype=np.int32)
+    vocab_size, num_hidden = rows.shape
+    bits = np.empty((TOKENS, num_hidden), dtype=np.int32)
     wide = bits.view(np.float32)
-    v, vocab_size = 0, len(classes)
-    while v < vocab_size:
-        if len(group) >= 4 and v + TOKENS <= vocab_size:
-            for t in range(TOKENS):
-                if _is_used(group, classes[v + t]):
-                    _widen(rows[v + t], bits[t])
-            _block(wide, 0, v, classes, messages, group, out)
-            v += TOKENS
-        else:
-            if _is_used(group, classes[v]):
-                _widen(rows[v], bits[0])
-                _single(wide[0], v, classes[v], messages, group, out)
-            v += 1
+    codes = np.empty((_STRIP, len(group) // 4), dtype=np.int64)
+    for strip in range(0, vocab_size, _STRIP):
+        end = min(strip + _STRIP, vocab_size)
+        _begin(strip, end, classes, group, codes, out)
+        for low in range(0, num_hidden, _SPAN):
+            high = min(low + _SPAN, num_hidden)
+            v = strip
+            while v < end:
+                if len(group) >= 4 and v + TOKENS <= end:
+                    for t in range(TOKENS):
+                        if _is_used(group, classes[v + t]):
+                            _widen(rows[v + t, low:high], bits[t, low:high])
+                    _block(wide, 0, v, classes, low, high, messages, group, codes[v - strip], out)
+                    v += TOKENS
+                else:
+                    if _is_used(group, classes[v]):
+                        _widen(rows[v, low:high], bits[0, low:high])
+                        b = wide[0, low:high]
+                        _single(b, v, classes[v], low, high, messages, group, out)
+                    v += 1
 
 
 @part
