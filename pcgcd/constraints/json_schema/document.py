@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from pcgcd.constraints.json_schema.likeness import DATA_KEYWORDS, NAMED, Likeness
 from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
-_DATA_KEYWORDS = frozenset({"enum", "const", "default", "examples", "example"})
-# Their members are named by the user, and are schemas.
-_NAMED = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
-)
 _COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties")
 # Up to this draft, what stands beside "$ref" says nothing.
 _LAST_LONE_REFERENCE = 7
@@ -24,7 +21,10 @@ _MAX_BITS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A sub-schema, by its JSON pointer. Places of one document are compared by identity."""
+    """A sub-schema, by its JSON pointer. Places of one document are compared by identity.
+
+    Sub-schemas that say the same are one place, which has the pointer of the first.
+    """
 
     schema: Any = field(repr=False)
     pointer: str  # such as #/properties/a
@@ -75,6 +75,9 @@ class Document:
         self.of_python = of_python
         self.draft = _draft(root)
         self._places: dict[str, Place] = {}
+        self._likeness = Likeness()
+        self._first: dict[tuple[int, str], Place] = {}  # by what is said, and relative to what
+        self._alike: list[tuple[str, str]] = []  # pointers: of the first, and of another
         self._resolved: dict[tuple[Place, str], Place] = {}
         self._resources: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
@@ -113,6 +116,24 @@ class Document:
             known = self._resolved[place, keyword] = self._resolve(place, keyword)
         return known
 
+    def everywhere(self, lines: Iterable[str]) -> dict[str, None]:
+        """Lines about places (such as "format at #/format"), repeated where others are alike."""
+        found: dict[str, None] = {}
+        for line in lines:
+            waiting = [line]
+            while waiting:
+                line = waiting.pop()
+                if line in found:
+                    continue
+                found[line] = None
+                what, at, rest = line.partition(" at #")
+                end = rest.rfind(" lowered from ")
+                pointer, rest = ("#" + rest, "") if end < 0 else ("#" + rest[:end], rest[end:])
+                for first, other in reversed(self._alike if at else []):
+                    if pointer == first or pointer.startswith(first + "/"):
+                        waiting.append(f"{what} at {other}{pointer[len(first) :]}{rest}")
+        return found
+
     # -- inside -------------------------------------------------------------------------------
 
     def _resolve(self, place: Place, keyword: str) -> Place:
@@ -143,7 +164,15 @@ class Document:
         return found
 
     def _place(self, pointer: str, schema: Any, base: str) -> Place:
-        return self._places.setdefault(pointer, Place(schema, pointer, base))
+        known = self._places.get(pointer)
+        if known is None:
+            known = place = Place(schema, pointer, base)
+            if isinstance(schema, dict):
+                known = self._first.setdefault((self._likeness.number(schema), base), place)
+                if known is not place:
+                    self._alike.append((known.pointer, pointer))
+            self._places[pointer] = known
+        return known
 
     def _find(self, pointer: str) -> Place | None:
         """The place at a pointer, if a schema stands there."""
@@ -176,8 +205,8 @@ class Document:
                 base = self._name(value, pointer, base) if is_schema else base
                 items = value.items()
             for token, item in items:
-                if isinstance(item, list | dict) and not (is_schema and token in _DATA_KEYWORDS):
-                    inside = not (is_schema and token in _NAMED and isinstance(item, dict))
+                if isinstance(item, list | dict) and not (is_schema and token in DATA_KEYWORDS):
+                    inside = not (is_schema and token in NAMED and isinstance(item, dict))
                     stack.append((item, f"{pointer}/{_escape(str(token))}", base, inside))
 
     def _name(self, schema: dict[str, Any], pointer: str, base: str) -> str:

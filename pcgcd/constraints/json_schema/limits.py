@@ -184,8 +184,9 @@ def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
         and style.free_depth < usual.free_depth
     ):
         builder.lower_depth("free_depth", usual.free_depth, style.free_depth)
-    reader.dropped.update(builder.lowered)
-    lowered = [line for line in builder.lowered if "lowered from" in line]
+    everywhere = reader.document.everywhere
+    reader.dropped = everywhere((*reader.dropped, *builder.lowered))
+    lowered = [line for line in everywhere(builder.lowered) if "lowered from" in line]
     if limits.max_length is not None:
         lowered = [line for line in lowered if not line.startswith("maxLength")]
     if not lowered:
