@@ -15,7 +15,7 @@ from pcgcd.automata.kernels.growing import (
     with_room,
 )
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, in_place, inlined
-from pcgcd.automata.kernels.lists import close_list, has_room, intern_list, new_lists, reserved
+from pcgcd.automata.kernels.lists import has_room, intern_list, new_lists, reserved
 
 # The rows of an array of parts of the classes.
 _PARENT = 0  # the part that it was split off
@@ -26,10 +26,9 @@ _NUMBER = 4  # its number among the parts of all patterns, or -1
 
 # What a walk stops for.
 _END = 0  # nothing is left, or a limit was passed
-_NEW_PATTERN = 1  # the classes of some labels have to be split
-_LABEL_ROOM = 2  # there is no room for more patterns
-_STATE_ROOM = 3  # for more sets of states
-_EDGE_ROOM = 4  # for more edges
+_LABEL_ROOM = 1  # there is no room for one more pattern
+_STATE_ROOM = 2  # for one more set of states
+_EDGE_ROOM = 3  # for one more edge
 
 
 class _Letters(NamedTuple):
@@ -66,18 +65,32 @@ class _Patterns(NamedTuple):
 
     The same few labels meet again and again, so their classes are split once. ``labels`` (P,) are
     the sets of labels, as lists; ``first`` (P + 1,) is where the parts of each begin; ``cost`` (P,)
-    is how many classes were looked at. Of each part, ``inside`` (Q,) is the list of the labels that
-    it lies in, and ``label`` (Q,) its own label: a given one, or one of ``sets``, of which
-    ``num_sets`` (1,) are in use.
+    is how many classes were looked at. The labels that part q lies in are
+    ``inside[begin[q]:begin[q + 1]]``, and ``label`` (Q,) is its own: a given one, or one of
+    ``sets``, of which ``num_sets`` (1,) are in use.
     """
 
     labels: Any
     first: Any
     cost: Any
+    begin: Any
     inside: Any
     label: Any
     sets: Any
     num_sets: Any
+
+
+class _Splits(NamedTuple):
+    """What classes are split with: parts of them, as columns of ``parts`` (5, ...).
+
+    ``part_of`` (C,) is the part of each class, 0 between two patterns; ``touched`` (C,) are the
+    classes in labels; ``taken`` (words,) is a set of classes.
+    """
+
+    parts: Any
+    part_of: Any
+    touched: Any
+    taken: Any
 
 
 class _Reached(NamedTuple):
@@ -94,11 +107,11 @@ class _Reached(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How far a walk is, each of shape (1,): between the labels and the parts of a set, or before.
+    """How far a walk is, each of shape (1,).
 
     ``current`` is the set of states whose edges are made, ``part`` the next part of its pattern, or
     -1; ``edges`` is the number of edges, ``work`` that of steps, ``ticket`` that of stamps;
-    ``needed`` is the room that is missing.
+    ``needed`` (2,) is the room that is missing: for states, or for labels and for their classes.
     """
 
     current: Any
@@ -163,33 +176,25 @@ def determinize(
     )
     intern_list(reached.found, start, 0, len(start))
     patterns = _no_patterns(num_words)
-    part_of = np.zeros(num_classes, dtype=np.int64)
-    touched = np.empty(num_classes, dtype=np.int64)
-    splits = np.empty((5, 2 * num_classes + 2), dtype=np.int64)
-    taken = np.empty(num_words, dtype=np.int64)
+    splits = _no_splits(num_classes, num_words)
     ends = np.empty((3, 1024), dtype=np.int64)  # source, target and label of each edge
     progress = _no_progress()
     limits = (state_limit, work_limit, member_limit)
-    reason = _NEW_PATTERN
+    reason = _LABEL_ROOM
     while reason != _END:
-        reason = _walk(letters, leaving, patterns, reached, ends, progress, limits)
+        reason = _walk(letters, leaving, patterns, splits, reached, ends, progress, limits)
         if reason == _EDGE_ROOM:
             ends = wider(ends)
         elif reason == _STATE_ROOM:
             found = reserved(reached.found, progress.needed[0])
             reached = _Reached(found, reached.single, reached.states, reached.stamp)
         elif reason == _LABEL_ROOM:
-            patterns = _with_room(patterns, progress.needed[0])
-        elif reason == _NEW_PATTERN:
-            labels = leaving.labels[: progress.needed[0]]
-            # Where no two labels share a class, as almost everywhere, each of them is a part.
-            if _are_disjoint(labels, letters, taken):
-                patterns = _with_labels(patterns, labels, letters)
-            else:
-                splits, count, looked = _split_classes(labels, letters, part_of, touched, splits)
-                patterns = _with_parts(
-                    patterns, len(label_sets), part_of, touched[:count], splits, looked
-                )
+            num_labels, num_inside = progress.needed
+            patterns = _with_room(patterns, num_labels, num_inside)
+            parts = splits.parts
+            while num_inside + 2 > parts.shape[1]:
+                parts = wider(parts)
+            splits = _Splits(parts, splits.part_of, splits.touched, splits.taken)
     found, edges = reached.found, progress.edges[0]
     number = found.total[0]
     is_whole = progress.current[0] == number
@@ -210,6 +215,7 @@ def _walk(
     letters: Any,
     leaving: Any,
     patterns: Any,
+    splits: Any,
     reached: Any,
     ends: Any,
     progress: Any,
@@ -232,15 +238,22 @@ def _walk(
             ticket += 1
             num_labels, links = _leave(found, current, letters, leaving, ticket)
             sort_head(leaving.labels, num_labels)
-            progress.needed[0] = num_labels
-            if not has_room(patterns.labels, num_labels):
+            known = patterns.labels.total[0]
+            labels = leaving.labels[:num_labels]
+            num_inside = _num_inside(labels, letters)
+            if not _has_room(patterns, splits, num_labels, num_inside):
+                progress.needed[0], progress.needed[1] = num_labels, num_inside
                 reason = _LABEL_ROOM
                 break
-            known = patterns.labels.total[0]
-            pattern = intern_list(patterns.labels, leaving.labels, 0, num_labels)
+            pattern = intern_list(patterns.labels, labels, 0, num_labels)
             if pattern == known:
-                reason = _NEW_PATTERN
-                break
+                patterns.cost[pattern] = num_inside
+                # Where no two labels share a class, as almost everywhere, each of them is a part.
+                if _are_disjoint(labels, letters, splits.taken):
+                    _take_labels(labels, patterns)
+                else:
+                    _split_classes(labels, letters, splits)
+                    _take_parts(letters, splits, patterns)
             work += links + patterns.cost[pattern]
             part = patterns.first[pattern]
         while part < patterns.first[pattern + 1]:
@@ -248,7 +261,7 @@ def _walk(
                 reason = _EDGE_ROOM
                 break
             ticket += 1
-            size, looked = _targets(part, patterns.inside, leaving, reached, ticket)
+            size, looked = _targets(part, patterns, leaving, reached, ticket)
             number = reached.single[reached.states[0]] if size == 1 else np.int64(-1)
             if number < 0:
                 if not has_room(found, size):
@@ -288,7 +301,7 @@ def _no_progress() -> Any:
         np.zeros(1, dtype=np.int64),
         np.zeros(1, dtype=np.int64),
         np.zeros(1, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
+        np.zeros(2, dtype=np.int64),
     )
 
 
@@ -333,11 +346,11 @@ def _leave(found: Any, current: Any, letters: Any, leaving: Any, ticket: Any) ->
 
 
 @in_place
-def _targets(part: Any, inside: Any, leaving: Any, reached: Any, ticket: Any) -> Any:
+def _targets(part: Any, patterns: Any, leaving: Any, reached: Any, ticket: Any) -> Any:
     """Find the states that some classes lead to, each once; their number, and the work."""
     size = looked = 0
-    for i in range(inside.first[part], inside.first[part + 1]):
-        link = leaving.head[inside.pool[i]]
+    for i in range(patterns.begin[part], patterns.begin[part + 1]):
+        link = leaving.head[patterns.inside[i]]
         while link >= 0:
             looked += 1
             t = leaving.state[link]
@@ -355,23 +368,61 @@ def _no_patterns(num_words: Any) -> Any:
         new_lists(32, 256),
         np.zeros(32, dtype=np.int64),
         np.zeros(32, dtype=np.int64),
-        new_lists(64, 256),
-        np.zeros(64, dtype=np.int64),
+        np.zeros(256, dtype=np.int64),
+        np.zeros(256, dtype=np.int64),
+        np.zeros(256, dtype=np.int64),
         np.zeros((64, num_words), dtype=np.int64),
         np.zeros(1, dtype=np.int64),
     )
 
 
 @inlined
-def _with_room(patterns: Any, length: Any) -> Any:
-    """Return the same patterns with room for one more, of so many labels."""
-    labels, first, cost, inside, label, sets, num_sets = patterns
-    labels = reserved(labels, length)
-    first, cost = with_room(first, len(labels.first)), with_room(cost, len(labels.first))
-    return _Patterns(labels, first, cost, inside, label, sets, num_sets)
+def _no_splits(num_classes: Any, num_words: Any) -> Any:
+    return _Splits(
+        np.empty((5, 256), dtype=np.int64),
+        np.zeros(num_classes, dtype=np.int64),
+        np.empty(num_classes, dtype=np.int64),
+        np.empty(num_words, dtype=np.int64),
+    )
+
+
+@in_place
+def _num_inside(labels: Any, letters: Any) -> Any:
+    """Count the classes of some labels: there are no more parts, and in all no more labels."""
+    count = 0
+    for j in range(len(labels)):
+        count += letters.first[labels[j] + 1] - letters.first[labels[j]]
+    return max(count, len(labels))
+
+
+@in_place
+def _has_room(patterns: Any, splits: Any, num_labels: Any, num_inside: Any) -> Any:
+    """Return whether there is room for one more pattern."""
+    part = patterns.first[patterns.labels.total[0]]
+    return (
+        has_room(patterns.labels, num_labels)
+        and part + num_inside < len(patterns.begin)
+        and patterns.begin[part] + num_inside <= len(patterns.inside)
+        and patterns.num_sets[0] + num_inside <= len(patterns.sets)
+        and num_inside + 2 <= splits.parts.shape[1]
+    )
 
 
 @inlined
+def _with_room(patterns: Any, num_labels: Any, num_inside: Any) -> Any:
+    """Return the same patterns with room for one more."""
+    labels, first, cost, begin, inside, label, sets, num_sets = patterns
+    part = first[labels.total[0]]
+    labels = reserved(labels, num_labels)
+    first, cost = with_room(first, len(labels.first)), with_room(cost, len(labels.first))
+    inside = with_room(inside, begin[part] + num_inside)
+    begin, label = with_room(begin, part + num_inside + 1), with_room(label, part + num_inside + 1)
+    while len(sets) < num_sets[0] + num_inside:
+        sets = grown_rows(sets)
+    return _Patterns(labels, first, cost, begin, inside, label, sets, num_sets)
+
+
+@in_place
 def _are_disjoint(labels: Any, letters: Any, taken: Any) -> Any:
     """Whether no two labels share a class, and none is empty."""
     for w in range(len(taken)):
@@ -387,79 +438,33 @@ def _are_disjoint(labels: Any, letters: Any, taken: Any) -> Any:
     return True
 
 
-@inlined
-def _with_labels(patterns: Any, given: Any, letters: Any) -> Any:
-    """Return the patterns with the parts of the last one: each label is one."""
-    labels, first, cost, inside, label, sets, num_sets = patterns
-    pattern = labels.total[0] - 1
-    looked = 0
-    for j in range(len(given)):
-        a = given[j]
-        looked += letters.first[a + 1] - letters.first[a]
-        if not has_room(inside, 1):
-            inside = reserved(inside, 1)
-        part = inside.total[0]
-        label = with_room(label, part + 1)
-        label[part] = a
-        inside.pool[inside.first[part]] = a
-        close_list(inside, 1)
-    first[pattern + 1] = inside.total[0]
-    cost[pattern] = looked
-    return _Patterns(labels, first, cost, inside, label, sets, num_sets)
+@in_place
+def _take_labels(labels: Any, patterns: Any) -> None:
+    """Write the parts of the last pattern: each label is one."""
+    pattern = patterns.labels.total[0] - 1
+    part = patterns.first[pattern]
+    for j in range(len(labels)):
+        place = patterns.begin[part]
+        patterns.inside[place] = patterns.label[part] = labels[j]
+        part += 1
+        patterns.begin[part] = place + 1
+    patterns.first[pattern + 1] = part
 
 
-@inlined
-def _with_parts(
-    patterns: Any, num_labels: Any, part_of: Any, touched: Any, splits: Any, looked: Any
-) -> Any:
-    """Return the patterns with the parts of the last one, which its classes were split into."""
-    labels, first, cost, inside, label, sets, num_sets = patterns
-    pattern = labels.total[0] - 1
-    for j in range(len(touched)):
-        c = touched[j]
-        p = part_of[c]
-        part_of[c] = 0
-        if splits[_NUMBER, p] < 0:
-            length, up = 0, p
-            while up > 0:
-                length, up = length + 1, splits[_PARENT, up]
-            if not has_room(inside, length):
-                inside = reserved(inside, length)
-            part = inside.total[0]
-            place, up = inside.first[part], p
-            while up > 0:
-                inside.pool[place] = splits[_LABEL, up]
-                place, up = place + 1, splits[_PARENT, up]
-            close_list(inside, length)
-            if num_sets[0] == len(sets):
-                sets = grown_rows(sets)
-            label = with_room(label, part + 1)
-            label[part] = num_labels + num_sets[0]
-            splits[_NUMBER, p] = part
-            num_sets[0] += 1
-        own = label[splits[_NUMBER, p]] - num_labels
-        sets[own, c >> 6] |= np.int64(1) << (c & 63)
-    first[pattern + 1] = inside.total[0]
-    cost[pattern] = looked
-    return _Patterns(labels, first, cost, inside, label, sets, num_sets)
-
-
-@inlined
-def _split_classes(labels: Any, letters: Any, part_of: Any, touched: Any, parts: Any) -> Any:
+@in_place
+def _split_classes(labels: Any, letters: Any, splits: Any) -> None:
     """Split the classes into parts that no label tells apart.
 
     Part 0 holds the classes that are in no label. What a label shares with a part is split off it,
-    as a new part, so the labels of a part are those on the way up through its parents.
-
-    Returns:
-        The array of parts, the number of classes in labels, and how many were looked at.
+    as a new part, so the labels of a part are those on the way up through its parents. Each part
+    but the first is split off for one class of one label, which bounds their number.
     """
+    parts, part_of, touched, _ = splits
     num_parts = 1
-    num_touched = looked = 0
+    num_touched = 0
     parts[_STAMP, 0] = -1
     for j in range(len(labels)):
         a = labels[j]
-        looked += letters.first[a + 1] - letters.first[a]
         # Invariant: classes are in one part iff the labels before the j-th do not tell them apart.
         for k in range(letters.first[a], letters.first[a + 1]):
             c = letters.classes[k]
@@ -468,8 +473,6 @@ def _split_classes(labels: Any, letters: Any, part_of: Any, touched: Any, parts:
                 touched[num_touched] = c
                 num_touched += 1
             if parts[_STAMP, p] != j:
-                if num_parts == parts.shape[1]:
-                    parts = wider(parts)
                 parts[_STAMP, p] = j
                 parts[_SPLIT, p] = num_parts
                 parts[_PARENT, num_parts] = p
@@ -478,4 +481,31 @@ def _split_classes(labels: Any, letters: Any, part_of: Any, touched: Any, parts:
                 parts[_NUMBER, num_parts] = -1
                 num_parts += 1
             part_of[c] = parts[_SPLIT, p]
-    return parts, num_touched, looked
+    parts[_NUMBER, 0] = num_touched
+
+
+@in_place
+def _take_parts(letters: Any, splits: Any, patterns: Any) -> None:
+    """Write the parts of the last pattern, which its classes were split into."""
+    parts, part_of, touched, _ = splits
+    pattern, num_given = patterns.labels.total[0] - 1, len(letters.sets)
+    part = patterns.first[pattern]
+    for j in range(parts[_NUMBER, 0]):
+        c = touched[j]
+        p = part_of[c]
+        part_of[c] = 0
+        if parts[_NUMBER, p] < 0:
+            place, up = patterns.begin[part], p
+            while up > 0:
+                patterns.inside[place] = parts[_LABEL, up]
+                place, up = place + 1, parts[_PARENT, up]
+            parts[_NUMBER, p] = part
+            patterns.label[part] = num_given + patterns.num_sets[0]
+            for w in range(patterns.sets.shape[1]):
+                patterns.sets[patterns.num_sets[0], w] = 0
+            patterns.num_sets[0] += 1
+            part += 1
+            patterns.begin[part] = place
+        own = patterns.label[parts[_NUMBER, p]] - num_given
+        patterns.sets[own, c >> 6] |= np.int64(1) << (c & 63)
+    patterns.first[pattern + 1] = part
