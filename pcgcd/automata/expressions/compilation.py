@@ -173,7 +173,7 @@ def _symbolic(
         larger, letters = opened(graph, inside, clashing)
         if larger.num_states > _MOST_OPENED:
             return graph.reduced(), inside
-        graph, inside = larger, letters
+        graph, inside = larger.classified(), letters
 
 
 def _built_parts(

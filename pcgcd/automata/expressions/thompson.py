@@ -43,7 +43,7 @@ from pcgcd.automata.expressions import (
 )
 from pcgcd.automata.expressions.blocks import written_out
 from pcgcd.automata.graphs import Graph, pack, too_large, unpack
-from pcgcd.automata.kernels.edges import intern
+from pcgcd.automata.kernels.edges import intern, moved
 
 _WORTH_COPYING = 24
 _SINGLE_BYTES = {1 << byte: byte for byte in range(256)}
@@ -216,15 +216,15 @@ class _Construction:
 
     def copy(self, fragment: _Fragment, entries: Sequence[int], exits: Sequence[int]) -> None:
         """The same again between other states, once for each pair of them."""
-        size = fragment.states.stop - fragment.states.start
+        states = fragment.states
+        size = states.stop - states.start
         first = self.new_states(size * len(entries))
-        shift = first + size * np.arange(len(entries)) - fragment.states.start
-        begin, end = np.asarray(entries)[:, None], np.asarray(exits)[:, None]
+        outer = _array([fragment.entry, fragment.exit, states.start, size])
+        begin, end = _array(entries), _array(exits)
 
-        def append_moved(states: array[int], part: slice) -> None:
-            old = _array(states[part])
-            outer = np.where(old == fragment.exit, end, old + shift[:, None])
-            states.frombytes(np.where(old == fragment.entry, begin, outer).tobytes())
+        def append_moved(to: array[int], part: slice) -> None:
+            if part.start < part.stop:
+                to.frombytes(moved(_array(to[part]), outer, first, begin, end).tobytes())
 
         append_moved(self.source, fragment.edges)
         append_moved(self.target, fragment.edges)
@@ -402,5 +402,5 @@ def construct(
     return graph, tuple(construction.letters)
 
 
-def _array(values: array[int] | list[int]) -> Any:
+def _array(values: array[int] | Sequence[int]) -> Any:
     return np.array(values, dtype=np.int64)

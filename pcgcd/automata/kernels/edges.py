@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, mixed, wider
-from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, in_place
 
 
 @compiled_if_large(most=100_000)
@@ -28,6 +28,37 @@ def group(key: Indices, count: int) -> tuple[Indices, Indices]:
         order[place[key[i]]] = i
         place[key[i]] += 1
     return order, offsets
+
+
+@compiled_if_large()
+def moved(states: Indices, outer: Indices, first: int, begin: Indices, end: Indices) -> Indices:
+    """Copy states of a part that is placed again: once for each pair of a begin and an end.
+
+    Args:
+        states: The states, (N,).
+        outer: Those that are not copied: the entry and the exit of the part; then the first of the
+            others and how many there are.
+        first: The first state of the first copy.
+        begin: The entry of each copy, (copies,).
+        end: The exit of each copy.
+
+    Returns:
+        The states of all copies, (copies * N,).
+    """
+    result = np.empty(len(begin) * len(states), dtype=np.int64)
+    place = 0
+    for copy in range(len(begin)):
+        shift = first + copy * outer[3] - outer[2]
+        for i in range(len(states)):
+            s = states[i]
+            if s == outer[0]:
+                result[place] = begin[copy]
+            elif s == outer[1]:
+                result[place] = end[copy]
+            else:
+                result[place] = s + shift
+            place += 1
+    return result
 
 
 @compiled_if_large()
@@ -178,61 +209,102 @@ def remove_epsilons(
             number[s] = count
             left[count] = s
             count += 1
-    edges = np.empty((3, len(source) + 16), dtype=np.int64)  # source, target, label
-    num_edges = 0
-    accepts = np.zeros(num_states, dtype=np.bool_)
+    moves = _Moves(empty_offsets, empty_next, offsets, order, target, label, useful, accepting)
     stamp = np.full(num_states, -1, dtype=np.int64)
     stack = np.empty(num_states, dtype=np.int64)
-    work = 0
-    i = 0
-    # Invariant: the first i states that are left have their edges; every target of these is left.
-    while i < count and work <= limit:
-        stamp[left[i]] = i
-        stack[0] = left[i]
-        top = 1
-        while top > 0:
-            top -= 1
-            s = stack[top]
-            work += 1 + empty_offsets[s + 1] - empty_offsets[s]
-            top = _push_empty_moves(s, i, empty_next, empty_offsets, useful, stamp, stack, top)
-            if accepting[s]:
-                accepts[i] = True
-            for k in range(offsets[s], offsets[s + 1]):
-                e = order[k]
-                t = target[e]
-                if not useful[t]:
-                    continue
-                if number[t] < 0:
-                    number[t] = count
-                    left[count] = t
-                    count += 1
-                if num_edges == edges.shape[1]:
-                    edges = wider(edges)
-                edges[0, num_edges] = i
-                edges[1, num_edges] = number[t]
-                edges[2, num_edges] = label[e]
-                num_edges += 1
-                work += 1
-        i += 1
+    kept = _Kept(number, left, np.zeros(num_states, dtype=np.bool_), stamp, stack)
+    edges = np.empty((3, len(source) + 16), dtype=np.int64)  # source, target, label
+    progress = np.zeros(5, dtype=np.int64)
+    progress[_COUNT] = count
+    while _follow(moves, kept, edges, progress, limit):
+        edges = wider(edges)
+    count, num_edges = progress[_COUNT], progress[_EDGES]
     return (
-        work,
+        progress[_WORK],
         head(left, count),
         head(edges[0], num_edges),
         head(edges[1], num_edges),
         head(edges[2], num_edges),
-        accepts[:count],
+        kept.accepts[:count],
     )
 
 
-@inlined
-def _push_empty_moves(
-    s: Any, i: Any, following: Any, offsets: Any, useful: Any, stamp: Any, stack: Any, top: Any
-) -> Any:
-    """Push the states that empty moves lead to and that have not been in the i-th closure yet."""
-    for k in range(offsets[s], offsets[s + 1]):
-        t = following[k]
-        if stamp[t] != i and useful[t]:
-            stamp[t] = i
-            stack[top] = t
-            top += 1
-    return top
+class _Moves(NamedTuple):
+    """An automaton: its empty moves and its edges by source, and what is known of its states.
+
+    ``empty`` is where the empty moves of each state begin in ``following``, ``offsets`` where its
+    edges begin in ``order``.
+    """
+
+    empty: Any
+    following: Any
+    offsets: Any
+    order: Any
+    target: Any
+    label: Any
+    useful: Any
+    accepting: Any
+
+
+class _Kept(NamedTuple):
+    """The states that are left: the new ``number`` of each, the old ones, and which accept.
+
+    ``stamp`` says in which closure a state was last, ``stack`` holds those to look at.
+    """
+
+    number: Any
+    left: Any
+    accepts: Any
+    stamp: Any
+    stack: Any
+
+
+# How far states are followed: the next one, how many there are, edges, work, closures begun.
+_NEXT, _COUNT, _EDGES, _WORK, _CLOSURES = range(5)
+
+
+@in_place
+def _follow(moves: Any, kept: Any, edges: Any, progress: Any, limit: Any) -> Any:
+    """Give states their edges until there is no more room for them, and say whether that is so.
+
+    Makes no arrays, since counting references to them would take most of the time.
+    """
+    # Invariant: the states before `next` have their edges; every target of these is left.
+    while progress[_NEXT] < progress[_COUNT] and progress[_WORK] <= limit:
+        i, closure = progress[_NEXT], progress[_CLOSURES]
+        count, num_edges, work = progress[_COUNT], progress[_EDGES], progress[_WORK]
+        progress[_CLOSURES] += 1
+        kept.stamp[kept.left[i]] = closure
+        kept.stack[0] = kept.left[i]
+        top = 1
+        while top > 0:
+            top -= 1
+            s = kept.stack[top]
+            work += 1 + moves.empty[s + 1] - moves.empty[s]
+            for k in range(moves.empty[s], moves.empty[s + 1]):
+                t = moves.following[k]
+                if kept.stamp[t] != closure and moves.useful[t]:
+                    kept.stamp[t] = closure
+                    kept.stack[top] = t
+                    top += 1
+            if moves.accepting[s]:
+                kept.accepts[i] = True
+            if num_edges + moves.offsets[s + 1] - moves.offsets[s] > edges.shape[1]:
+                return True  # this state is begun anew
+            for k in range(moves.offsets[s], moves.offsets[s + 1]):
+                e = moves.order[k]
+                t = moves.target[e]
+                if not moves.useful[t]:
+                    continue
+                if kept.number[t] < 0:
+                    kept.number[t] = count
+                    kept.left[count] = t
+                    count += 1
+                    progress[_COUNT] = count
+                edges[0, num_edges] = i
+                edges[1, num_edges] = kept.number[t]
+                edges[2, num_edges] = moves.label[e]
+                num_edges += 1
+                work += 1
+        progress[_NEXT], progress[_EDGES], progress[_WORK] = i + 1, num_edges, work
+    return False

@@ -21,7 +21,8 @@ import numpy as np
 from pcgcd.automata.arrays import frozen
 from pcgcd.automata.expressions.blocks import expanded_size, inner_numbers
 from pcgcd.automata.graphs import unpack
-from pcgcd.automata.kernels.edges import group
+from pcgcd.automata.kernels.edges import group, intern
+from pcgcd.automata.kernels.meeting import begun_twice
 from pcgcd.automata.kernels.searches import cheapest
 from pcgcd.automata.kernels.tables import index_moves, self_loops
 from pcgcd.automata.kernels.walks import EMPTY, Moves
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_MOST_STATES = 100_000  # a kilobyte each, once they are written
+_MOST_STATES = 200_000  # a few hundred bytes each, once they are written
 _END = -2  # in a part: the end of the block
 _UNWRITTEN = -2  # in a table: the first cell with several targets, of which there are none
 _AT_ONCE = 64  # states that are written together
@@ -134,15 +135,16 @@ _LARGE_PARTS: WeakValueDictionary[Block, _Part] = WeakValueDictionary()
 
 
 def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part | None:
+    # Before the tables of what is inside are made, which may be large.
+    if graph.initial.sum() != 1 or _has_choices(graph):
+        return None
     parts = tuple(part for part in map(_part_of, inside) if part is not None)
-    if len(parts) < len(inside) or graph.initial.sum() != 1:
+    if len(parts) < len(inside):
         return None
     label_class = frozen(unpack(graph.sets, graph.num_classes))
-    by_class, several, _ = index_moves(
+    by_class, *_ = index_moves(
         graph.source, graph.target, graph.label, label_class, graph.num_states
     )
-    if len(several):
-        return None
     number = inner_numbers(graph) if is_block else np.arange(graph.num_states)
     is_inner = number >= 0
     # The last entry is that of EMPTY.
@@ -164,6 +166,24 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     return _Part(parts, moves, graph.token_class, start, is_inner, distance[is_inner], length, used)
 
 
+def _has_choices(graph: Graph) -> bool:
+    """Return whether some edges from one state share a byte or a block."""
+    none = np.zeros_like(graph.sets)
+    return bool(begun_twice(graph.source, graph.label, graph.sets, none, graph.num_states).any())
+
+
+def _within(part: _Part) -> list[_Part]:
+    """Return a part and all parts inside of it, each once."""
+    found = {id(part): part}
+    waiting = [part]
+    while waiting:
+        for inner in waiting.pop().parts:
+            if id(inner) not in found:
+                found[id(inner)] = inner
+                waiting.append(inner)
+    return list(found.values())
+
+
 class _Copy(NamedTuple):
     """A part in a table: where its states begin, and the state at its end."""
 
@@ -182,6 +202,7 @@ class UnfoldingTable(ByteTable):
         is_written: Whether the transitions of each state are written, (S,).
         is_marked: Whether those that are not are marked as such, for each so many states at once.
         known: The copy of each part with each end.
+        samples: A byte of each class of bytes.
     """
 
     copies: list[_Copy]
@@ -189,6 +210,7 @@ class UnfoldingTable(ByteTable):
     is_written: Array
     is_marked: Array
     known: dict[tuple[int, int], int]
+    samples: Array
 
     @classmethod
     def unfold(
@@ -203,13 +225,15 @@ class UnfoldingTable(ByteTable):
         part = _part(graph, inside, is_block=False) if size <= _MOST_STATES else None
         if part is None or (part.used & ~vocabulary.single_bytes).any():
             return None
+        # The bytes that no part of it tells apart.
+        byte_class, samples = intern(np.stack([each.byte_class for each in _within(part)], axis=1))
         table = cls(
             Moves(
-                np.empty((size, 256), dtype=np.int32),
+                np.empty((size, len(samples)), dtype=np.int32),
                 np.zeros(0, dtype=np.int32),
                 np.zeros(2, dtype=np.int64),
                 np.empty((size, 4), dtype=np.uint64),
-                np.arange(256),
+                byte_class,
             ),
             np.full(size, NEVER, dtype=np.int64),
             True,
@@ -218,6 +242,7 @@ class UnfoldingTable(ByteTable):
             is_written=np.zeros(size, dtype=np.bool_),
             is_marked=np.zeros(size // _AT_ONCE + 1, dtype=np.bool_),
             known={},
+            samples=samples,
         )
         table._place(part, 0, -1)
         table._mark(np.flatnonzero(graph.initial))
@@ -252,7 +277,7 @@ class UnfoldingTable(ByteTable):
         rows = np.where(delta >= 0, delta + base, delta)
         rows[delta == _END] = end
         self._mark(rows)
-        rows = rows[:, part.byte_class]
+        rows = rows[:, part.byte_class[self.samples]]
         begin = bisect_left(ways, first, key=itemgetter(0))
         for source, inner, target in ways[begin:]:
             if source >= first + len(rows):
@@ -284,7 +309,8 @@ class UnfoldingTable(ByteTable):
             self.known[key] = len(self.copies)
             self._place(part, self.num_states, end)
         base = self.copies[self.known[key]].base
-        entry, ways = part.entry
+        targets, ways = part.entry
+        entry = targets[self.samples]
         row[entry >= 0] = entry[entry >= 0] + base
         row[entry == _END] = end
         self._mark(row)
