@@ -33,7 +33,8 @@ def pack(label_class: Mask) -> Bits:
     """Rows of booleans as rows of 64-bit words."""
     rows, classes = label_class.shape
     as_bytes = np.zeros((rows, 8 * max(1, -(-classes // 64))), dtype=np.uint8)
-    as_bytes[:, : -(-classes // 8)] = np.packbits(label_class, axis=1, bitorder="little")
+    in_order = np.ascontiguousarray(label_class)  # numpy is slow with columns
+    as_bytes[:, : -(-classes // 8)] = np.packbits(in_order, axis=1, bitorder="little")
     return as_bytes.view(np.int64)
 
 
@@ -202,18 +203,13 @@ class Graph:
         if not self.initial.any():
             none = np.zeros(2, dtype=np.int64)
             return Graph.nothing(self.num_classes, self.token_class), none, none[:0]
-        forward = self.adjacency()
-        rows, classes = np.nonzero(unpack(self.sets, self.num_classes))
-        set_offsets = np.searchsorted(rows, np.arange(len(self.sets) + 1))
         count, source, target, label, sets, accepting, first, members = subsets.determinize(
-            forward.offsets,
-            forward.target,
-            forward.label,
+            self.source,
+            self.target,
+            self.label,
             np.ascontiguousarray(self.sets),
-            set_offsets,
-            np.ascontiguousarray(classes),
             self.num_classes,
-            np.flatnonzero(self.initial),
+            self.initial,
             self.accepting,
             state_limit,
             work_limit,
@@ -226,11 +222,11 @@ class Graph:
             source=source,
             target=target,
             label=label,
-            sets=np.concatenate([self.sets, sets]),
+            sets=sets,
             initial=np.arange(count) == 0,
             accepting=accepting,
         )
-        return result.joined(), first, members
+        return result, first, members
 
     def refined(self, work_limit: int = 2**62) -> Graph:
         """The quotient by the largest bisimulation; the minimal one of a trim deterministic one.

@@ -43,6 +43,7 @@ _UNFOLDING = ("tests/automata/test_unfolding.py",)
 _BLOCKS = ("tests/automata/test_blocks.py",)
 _LISTS = ("tests/constraints/test_json_lists.py",)
 _COMPILATION = ("tests/automata/test_compilation.py",)
+_LIKENESS = ("tests/constraints/test_json_likeness.py",)
 _CHAINS = ("tests/automata/test_chains.py",)
 _HMM = ("tests/hmm/test_hmm.py",)
 _SHARED_PREFIX = ("tests/lm/test_shared_prefix.py",)
@@ -279,17 +280,59 @@ MUTANTS = (
         _TILES,
     ),
     Mutant(
+        "likeness: names that are keywords elsewhere are left out",
+        "constraints/json_schema/likeness.py",
+        '    | {"dependentRequired": _NAMES}\n',
+        "",
+        _LIKENESS,
+    ),
+    Mutant(
+        "likeness: constants are read like schemas",
+        "constraints/json_schema/likeness.py",
+        "dict.fromkeys(DATA_KEYWORDS, _ANY)",
+        "dict.fromkeys(DATA_KEYWORDS, _KEYWORDS)",
+        _LIKENESS,
+    ),
+    Mutant(
+        "likeness: the order of properties is forgotten",
+        "constraints/json_schema/likeness.py",
+        "for name, item in value.items():",
+        "for name, item in sorted(value.items()):",
+        _LIKENESS,
+    ),
+    Mutant(
+        "likeness: references of two resources are taken for each other",
+        "constraints/json_schema/document.py",
+        "self._first.setdefault((self._likeness.number(schema), base), place)",
+        'self._first.setdefault((self._likeness.number(schema), ""), place)',
+        _LIKENESS,
+    ),
+    Mutant(
+        "likeness: bounds are reported at the first place only",
+        "constraints/json_schema/document.py",
+        "self._alike.append((known.pointer, pointer))",
+        "pass",
+        _LIKENESS,
+    ),
+    Mutant(
+        "unfolding: a block is entered with the wrong classes of bytes",
+        "automata/lifting/unfolding.py",
+        "entry = targets[self.samples]",
+        "entry = targets[: len(self.samples)]",
+        _UNFOLDING,
+    ),
+    Mutant(
         "subsets: what a set of labels was split into is found by fewer labels",
         "automata/kernels/subsets.py",
-        "pattern = intern_list(patterns.labels, leaving.labels, 0, num_labels)",
-        "pattern = intern_list(patterns.labels, leaving.labels, 0, min(num_labels, 2))",
+        "pattern = intern_list(patterns.labels, labels, 0, num_labels)",
+        "pattern = intern_list(patterns.labels, labels, 0, min(num_labels, 2))",
         _COMPILATION,
     ),
     Mutant(
         "subsets: a part has the states of one of its labels only",
         "automata/kernels/subsets.py",
-        "for i in range(inside.first[part], inside.first[part + 1]):",
-        "for i in range(inside.first[part], inside.first[part] + 1):",
+        "for i in range(patterns.begin[part], patterns.begin[part + 1]):",
+        "for i in range(patterns.begin[part], patterns.begin[part] + 1):",
         _COMPILATION,
     ),
     Mutant(

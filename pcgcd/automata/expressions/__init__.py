@@ -93,9 +93,11 @@ class Expression:
         whole = (type(self).__name__, *key)
         settle = object.__setattr__  # frozen from here on
         settle(self, "size", size)
-        settle(self, "children", children)
         settle(self, "_key", whole)
         settle(self, "_hash", hash(whole))
+        if not children:
+            return
+        settle(self, "children", children)
         apart: dict[int, Expression] = {}
         for child in children:
             if child.apart:
@@ -104,7 +106,9 @@ class Expression:
                 apart[id(child)] = child
             elif child.has_blocks:
                 settle(self, "has_blocks", not self.is_combined)
-        apart.update((id(c), c) for c in copied if c.size > _SMALL and not c.has_blocks)
+        for child in copied:
+            if child.size > _SMALL and not child.has_blocks:
+                apart[id(child)] = child
         if apart:
             settle(self, "apart", tuple(apart.values()))
 

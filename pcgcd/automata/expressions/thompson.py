@@ -265,9 +265,12 @@ class _Construction:
         if not text:
             self.empty_move(entry, exit_)
             return
-        states = self.chain(len(text), entry, exit_)
-        self.source.extend(states[:-1])
-        self.target.extend(states[1:])
+        first = self.new_states(len(text) - 1)
+        inner = range(first, self.count)
+        self.source.append(entry)
+        self.source.extend(inner)
+        self.target.extend(inner)
+        self.target.append(exit_)
         self.label.extend(text)
 
     def place_repeat(self, expression: Repeat, entry: int, exit_: int) -> None:

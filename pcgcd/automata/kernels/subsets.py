@@ -6,14 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.growing import (
-    grown_rows,
-    head,
-    head_rows,
-    sort_head,
-    wider,
-    with_room,
-)
+from pcgcd.automata.kernels.edges import group, join
+from pcgcd.automata.kernels.growing import grown_rows, head, sort_head, wider, with_room
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, in_place, inlined
 from pcgcd.automata.kernels.lists import has_room, intern_list, new_lists, reserved
 
@@ -125,14 +119,12 @@ class _Progress(NamedTuple):
 
 @compiled_if_large()
 def determinize(
-    offsets: Indices,
+    source: Indices,
     target: Indices,
     label: Indices,
     label_sets: Bits,
-    set_offsets: Indices,
-    set_classes: Indices,
     num_classes: int,
-    start: Indices,
+    initial: Mask,
     accepting: Mask,
     state_limit: int,
     work_limit: int,
@@ -147,34 +139,35 @@ def determinize(
     grow with the number of classes where few labels meet. Up to 2^S sets, hence the limits.
 
     Args:
-        offsets: Where the edges of each state begin, (S + 1,).
+        source: The source of each edge, (E,).
         target: The target of each edge, (E,).
         label: The label of each edge, (E,).
         label_sets: The classes of each label as bits, (L, words).
-        set_offsets: Where the classes of each label begin, (L + 1,).
-        set_classes: The classes of the labels.
         num_classes: The number of classes C.
-        start: The initial states, in order.
+        initial: Which states are initial, (S,).
         accepting: Which states accept, (S,).
         state_limit: How many sets of states to make.
         work_limit: How many elementary steps to take.
         member_limit: How many states the sets may have together.
 
     Returns:
-        The number of states, or -1 if a limit was passed; source, target and label of each edge;
-        the sets of classes of labels from L on; which states accept; where the members of each
-        set of states begin, and they.
+        The number of states, or -1 if a limit was passed; source, target and label of each edge,
+        sorted and joined; the sets of classes of these labels; which states accept; where the
+        members of each set of states begin, and they.
     """
-    num_states, num_words = len(offsets) - 1, label_sets.shape[1]
-    letters = _Letters(offsets, target, label, label_sets, set_offsets, set_classes)
-    leaving = _none_leaving(len(set_offsets) - 1, len(target))
-    reached = _Reached(
-        reserved(new_lists(32, 1024), len(start)),
-        np.full(num_states, -1, dtype=np.int64),
-        np.empty(num_states, dtype=np.int32),
-        np.full(num_states, -1, dtype=np.int64),
-    )
-    intern_list(reached.found, start, 0, len(start))
+    num_states, num_words = len(initial), label_sets.shape[1]
+    letters = _letters(source, target, label, label_sets, num_classes, num_states)
+    leaving = _none_leaving(len(label_sets), len(target))
+    found, num_initial = new_lists(32, 1024), 0
+    states = np.empty(num_states, dtype=np.int32)
+    for s in range(num_states):
+        if initial[s]:
+            states[num_initial] = s
+            num_initial += 1
+    found = reserved(found, num_initial)
+    intern_list(found, states, 0, num_initial)
+    nowhere = np.full(num_states, -1, dtype=np.int64)
+    reached = _Reached(found, nowhere, states, nowhere.copy())
     patterns = _no_patterns(num_words)
     splits = _no_splits(num_classes, num_words)
     ends = np.empty((3, 1024), dtype=np.int64)  # source, target and label of each edge
@@ -198,16 +191,49 @@ def determinize(
     found, edges = reached.found, progress.edges[0]
     number = found.total[0]
     is_whole = progress.current[0] == number
-    return (
-        number if is_whole else -1,
-        head(ends[0], edges),
-        head(ends[1], edges),
-        head(ends[2], edges),
-        head_rows(patterns.sets, patterns.num_sets[0]),
-        _accepting(found, accepting),
-        found.first,
-        found.pool,
+    num_sets = patterns.num_sets[0] if is_whole else 0
+    sets = np.empty((len(label_sets) + num_sets, num_words), dtype=np.int64)
+    sets[: len(label_sets)] = label_sets
+    sets[len(label_sets) :] = patterns.sets[:num_sets]
+    edges = edges if is_whole else 0
+    sources, targets, labels, sets = join(
+        number, head(ends[0], edges), head(ends[1], edges), head(ends[2], edges), sets
     )
+    accepts = _accepting(found, accepting)
+    count = number if is_whole else -1
+    return count, sources, targets, labels, sets, accepts, found.first, found.pool
+
+
+@inlined
+def _letters(
+    source: Any, target: Any, label: Any, sets: Any, num_classes: Any, num_states: Any
+) -> Any:
+    order, offsets = group(source, num_states)
+    targets, labels = np.empty_like(order), np.empty_like(order)
+    for i in range(len(order)):
+        targets[i], labels[i] = target[order[i]], label[order[i]]
+    first = np.zeros(len(sets) + 1, dtype=np.int64)
+    classes = np.empty(4 * num_classes, dtype=np.int64)
+    total = 0
+    for a in range(len(sets)):
+        classes = with_room(classes, total + num_classes)
+        total = _write_classes(sets, a, classes, total)
+        first[a + 1] = total
+    return _Letters(offsets, targets, labels, sets, first, classes)
+
+
+@in_place
+def _write_classes(sets: Any, a: Any, classes: Any, place: Any) -> Any:
+    """Write the classes of a label from a place on; the place behind them."""
+    for w in range(sets.shape[1]):
+        if sets[a, w] != 0:
+            for low in range(0, 64, 8):
+                byte = sets[a, w] >> low & 255
+                for i in range(8 if byte else 0):
+                    if byte >> i & 1:
+                        classes[place] = 64 * w + low + i
+                        place += 1
+    return place
 
 
 @in_place
