@@ -166,8 +166,8 @@ def _symbolic(
         found = graph.with_subsets(*_modest_limits(graph, state_limit))
         if found is None:
             return graph.reduced(), inside
-        clashing = clashes(*found, graph, inside)
-        if not len(clashing.edges):
+        clashing = clashes(*found, graph, inside) if inside else None
+        if clashing is None or not len(clashing.edges):
             return found[0].trimmed().refined(), inside
         del found  # most of the memory
         larger, letters = opened(graph, inside, clashing)

@@ -71,7 +71,8 @@ class _Part:
 
     Attributes:
         parts: The parts of the blocks inside.
-        moves: The target of each state and class, EMPTY or _END, as copies number states.
+        graph: The automaton itself.
+        number: The number of each of its states in copies, or _END.
         token_class: The class of each byte and block, (256 + blocks,).
         start: The initial state.
         is_inner: Which states copies have.
@@ -81,13 +82,34 @@ class _Part:
     """
 
     parts: tuple[_Part, ...]
-    moves: Array
+    graph: Graph
+    number: Array
     token_class: Array
     start: int
     is_inner: Array
     distance: Array
     length: int
     used: Array
+
+    @property
+    def size(self) -> int:
+        """How many bytes the transitions take."""
+        return 4 * self.graph.num_states * self.graph.num_classes
+
+    @cached_property
+    def moves(self) -> Array:
+        """The target of each state and class, EMPTY or _END, as copies number states."""
+        graph = self.graph
+        by_class, *_ = index_moves(
+            graph.source,
+            graph.target,
+            graph.label,
+            frozen(unpack(graph.sets, graph.num_classes)),
+            graph.num_states,
+        )
+        # The last entry is that of EMPTY.
+        result: Array = np.append(self.number, EMPTY).astype(np.int32)[by_class]
+        return result
 
     @cached_property
     def byte_class(self) -> Array:
@@ -124,7 +146,7 @@ def _part_of(block: Block) -> _Part | None:
     known: _Part | None = _LARGE_PARTS.get(block)
     if known is None and "_part" not in vars(block):
         known = _part(block.graph, block.inside, is_block=True)
-        if known is None or known.moves.nbytes <= _LARGE:
+        if known is None or known.size <= _LARGE:
             return kept_with(block, "_part", lambda: known)
         _LARGE_PARTS[block] = known
     return known or vars(block)["_part"]
@@ -141,14 +163,10 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     parts = tuple(part for part in map(_part_of, inside) if part is not None)
     if len(parts) < len(inside):
         return None
-    label_class = frozen(unpack(graph.sets, graph.num_classes))
-    by_class, *_ = index_moves(
-        graph.source, graph.target, graph.label, label_class, graph.num_states
-    )
+    label_class = unpack(graph.sets, graph.num_classes)
     number = inner_numbers(graph) if is_block else np.arange(graph.num_states)
     is_inner = number >= 0
-    # The last entry is that of EMPTY.
-    moves = np.append(np.where(is_inner, number, _END), EMPTY).astype(np.int32)[by_class]
+    number = np.where(is_inner, number, _END)
     lengths = np.full(graph.num_classes, NEVER, dtype=np.int64)
     if parts:
         np.minimum.at(lengths, graph.token_class[256:], [part.length for part in parts])
@@ -158,12 +176,13 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
     distance = cheapest(
         offsets, graph.source[order], cost[graph.label[order]], np.array(graph.accepting)
     )
-    used = label_class.any(axis=0)[graph.token_class[:256]]
+    used: Array = np.any(label_class, axis=0)[graph.token_class[:256]]
     for part in parts:
         used |= part.used
     [start] = np.flatnonzero(graph.initial).tolist()
     length = int(distance[start])
-    return _Part(parts, moves, graph.token_class, start, is_inner, distance[is_inner], length, used)
+    distance = distance[is_inner]
+    return _Part(parts, graph, number, graph.token_class, start, is_inner, distance, length, used)
 
 
 def _has_choices(graph: Graph) -> bool:
