@@ -54,9 +54,11 @@ class Likeness:
                 known = self._known[key] = self._number((kind, *self._members(value, kind)))
             return known
         if isinstance(value, list):
-            return self._number((list, *[self._of(item, kind) for item in value]))
+            texts = all(type(item) is str for item in value)  # an enum may be long
+            items = value if texts else [self._of(item, kind) for item in value]
+            return self._number((list, texts, *items))
         # 1, 1.0 and true are equal in Python.
-        return self._number((type(value), repr(value)))
+        return self._number(value if type(value) is str else (type(value), repr(value)))
 
     def _members(self, value: dict[str, Any], kind: int) -> list[Any]:
         """The names of an object and the numbers of its values, in order: it decides texts."""
