@@ -44,7 +44,7 @@ class _Leaving(NamedTuple):
     """The labels that leave a set of states, each with a list of the states it leads to.
 
     ``labels`` (L,) are the labels; ``head`` (L,) is where the list of each begins, if its ``stamp``
-    (L,) is the number of the set; ``following`` (E,) goes on, -1 at the end; ``state`` (E,).
+    (L,) is the ticket of the set; ``following`` (E,) goes on, -1 at the end; ``state`` (E,).
     """
 
     labels: Any
@@ -247,9 +247,10 @@ def _walk(
     progress: Any,
     limits: Any,
 ) -> Any:
-    """Make edges until something is missing; what that is. Then it is called again.
+    """Make edges until there is no more room for something, and say for what.
 
-    It makes no arrays itself, since counting references to them would take most of the time.
+    It makes no arrays itself, since counting references to them would take most of the time: who
+    calls it makes room, and calls again.
     """
     found, (state_limit, work_limit, member_limit) = reached.found, limits
     current, pattern, part = progress.current[0], progress.pattern[0], progress.part[0]
