@@ -445,8 +445,8 @@ MUTANTS = (
     Mutant(
         "blocks that stay closed are taken for those inside of them",
         "automata/expressions/compilation.py",
-        "return graph.reduced(), inside\n        graph, inside = larger, letters",
-        "return graph.reduced(), inside[::-1]\n        graph, inside = larger, letters",
+        "return graph.reduced(), inside\n        graph, inside = larger.classified(), letters",
+        "return graph.reduced(), inside[::-1]\n        graph, inside = larger.classified(), letters",
         _BLOCKS,
     ),
     Mutant(
