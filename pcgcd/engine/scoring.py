@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.automata.arrays import frozen
 from pcgcd.automata.edge_index import places_in
 from pcgcd.engine.backends import EdgeSums, ScoreTask, Tiles
 from pcgcd.engine.backward import joined
@@ -248,4 +249,5 @@ def _joined(engines: Sequence[ChainEngine]) -> tuple[Tiles, list[Indices]]:
     starts = np.searchsorted(joint[order], np.arange(int(joint.max()) + 2))
     example = order[starts[:-1]]
     maps = [engine.graph.token_class[example] for engine in engines]
-    return Tiles(order, starts, joint), maps
+    # As read-only as those of one engine: loops are compiled for each kind of arrays.
+    return Tiles(order, starts, frozen(joint)), maps

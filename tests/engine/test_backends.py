@@ -14,6 +14,7 @@ import torch
 from pcgcd.engine import ChainEngine
 from pcgcd.engine.backends import EdgeSums, ScoreTask, Tiles, choose_backend
 from pcgcd.engine.backends.torch_backend import TorchBackend
+from pcgcd.engine.scoring import _joint_tiles
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 from tests.engine.kernel_examples import NUM_CLASSES, accumulation, emissions, task, tiles
 from tests.engine.worlds import half_precision, random_automaton, random_hmm
@@ -148,3 +149,12 @@ def test_importing_the_engine_does_not_import_compilers() -> None:
 def test_tiles_know_their_sizes() -> None:
     cut = Tiles(np.array([0, 2, 1]), np.array([0, 2, 3]), np.array([0, 1, 0]))
     assert cut.size.tolist() == [2, 1]
+
+
+def test_batches_of_several_automata_need_no_loops_of_their_own() -> None:
+    """Loops are compiled for each kind of arrays, and read-only ones are a kind."""
+    hmm = random_hmm(0, 5, 7)
+    engines = [ChainEngine(hmm, random_automaton(seed, 7, deterministic=True)) for seed in (1, 2)]
+    joint, _ = _joint_tiles(engines)
+    for name, array in vars(joint).items():
+        assert array.flags.writeable == getattr(engines[0].tiles, name).flags.writeable, name

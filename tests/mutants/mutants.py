@@ -273,6 +273,20 @@ MUTANTS = (
         _TILES,
     ),
     Mutant(
+        "a tile writes scores of rows in which its tokens are not allowed",
+        "engine/backends/numba_kernels.py",
+        "            if group[row, leader] >= 0:\n                for t in range(TOKENS):",
+        "            if group[row, leader] >= -1:\n                for t in range(TOKENS):",
+        _TILES,
+    ),
+    Mutant(
+        "rows of a tile stay where they were put",
+        "engine/backends/numba_backend.py",
+        "result[torch.from_numpy(order)] = result.clone()",
+        "pass",
+        _TILES,
+    ),
+    Mutant(
         "of several spans of hidden states the last one counts",
         "engine/backends/numba_kernels.py",
         "out[row, token + t] += found[t][row]",
@@ -445,8 +459,8 @@ MUTANTS = (
     Mutant(
         "blocks that stay closed are taken for those inside of them",
         "automata/expressions/compilation.py",
-        "return graph.reduced(), inside\n        graph, inside = larger.classified(), letters",
-        "return graph.reduced(), inside[::-1]\n        graph, inside = larger.classified(), letters",
+        "return graph.reduced(), inside\n        graph, inside = larger.classified()",
+        "return graph.reduced(), inside[::-1]\n        graph, inside = larger.classified()",
         _BLOCKS,
     ),
     Mutant(

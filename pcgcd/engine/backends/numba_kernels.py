@@ -166,11 +166,21 @@ def _single(
 
 @part
 def _alike(group: Any, c: Any, d: Any) -> Any:
-    """Whether two classes are allowed and have the same messages, in each of four rows."""
+    """Whether two classes are allowed in the same of four rows, with the same messages."""
     alike = True
     for row in range(4):
-        alike = alike and group[row, c] >= 0 and group[row, c] == group[row, d]
+        alike = alike and group[row, c] == group[row, d]
     return alike
+
+
+@part
+def _is_shared(group: Any, c: Any) -> Any:
+    """Whether a class is allowed in several of four rows."""
+    count = 0
+    for row in range(4):
+        if group[row, c] >= 0:
+            count += 1
+    return count > 1
 
 
 @part
@@ -182,7 +192,7 @@ def _leader(group: Any, classes: Any) -> Any:
         for other in range(TOKENS):
             if _alike(group, classes[t], classes[other]):
                 count += 1
-        if count > most:
+        if count > most and _is_shared(group, classes[t]):
             best, most = classes[t], count
     return best
 
@@ -208,15 +218,19 @@ def _tile(
     """Neighbouring tokens, of which some are alike, with the messages of four rows."""
     if code != 0:
         leader = code >> TOKENS
+        # What is computed for rows in which the leader is not allowed is not written.
+        g0, g1 = max(group[0, leader], 0), max(group[1, leader], 0)
+        g2, g3 = max(group[2, leader], 0), max(group[3, leader], 0)
         found = _products(
             rows, at, low, high,
-            messages[group[0, leader], low:high], messages[group[1, leader], low:high],
-            messages[group[2, leader], low:high], messages[group[3, leader], low:high],
+            messages[g0, low:high], messages[g1, low:high],
+            messages[g2, low:high], messages[g3, low:high],
         )  # fmt: skip
-        for t in range(TOKENS):
-            if code >> t & 1:
-                for row in range(4):
-                    out[row, token + t] += found[t][row]
+        for row in range(4):
+            if group[row, leader] >= 0:
+                for t in range(TOKENS):
+                    if code >> t & 1:
+                        out[row, token + t] += found[t][row]
     for t in range(TOKENS):
         if not code >> t & 1:
             b = rows[at + t, low:high]
