@@ -66,9 +66,10 @@ SECTIONS = {
         "Building JSON schemas",
         "How long does a JSON schema take to build, how much memory, and how long does a first "
         "use wait for compiled loops? Schemas of JSONSchemaBench. Goals: full automaton p50 30, "
-        "p95 400, max 3,000 ms; first mask p50 5, p95 50 ms; memory 150 MB. The goals of "
-        "the full automaton are met. The others are missed: first masks wait for the expression of "
-        "the whole schema, and a few schemas with very large automata take the most memory.",
+        "p95 400, max 3,000 ms; first mask p50 5, p95 50 ms; memory 150 MB. The goals of the "
+        "full automaton are met, that of the first mask at the median narrowly. Two are missed: at "
+        "the 95th percentile first masks wait for the expression of the whole schema, and a few "
+        "schemas with very large automata take the most memory.",
         _printed("build"),
     ),
     "engines": Section(
