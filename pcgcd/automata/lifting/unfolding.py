@@ -73,9 +73,7 @@ class _Part:
         parts: The parts of the blocks inside.
         graph: The automaton itself.
         number: The number of each of its states in copies, or _END.
-        token_class: The class of each byte and block, (256 + blocks,).
         start: The initial state.
-        is_inner: Which states copies have.
         distance: The least number of bytes from each inner state to the end, (S,).
         length: The least number of bytes of a text.
         used: The bytes that occur in texts, (256,).
@@ -84,9 +82,7 @@ class _Part:
     parts: tuple[_Part, ...]
     graph: Graph
     number: Array
-    token_class: Array
     start: int
-    is_inner: Array
     distance: Array
     length: int
     used: Array
@@ -114,23 +110,23 @@ class _Part:
     @cached_property
     def byte_class(self) -> Array:
         """The class of each byte, (256,)."""
-        result: Array = frozen(self.token_class[:256].copy())
+        result: Array = frozen(self.graph.token_class[:256])
         return result
 
     @cached_property
     def entry(self) -> _Entry:
         """The ways out of the start of a block."""
         row = self.moves[self.start]
-        ends = row[self.token_class[256:]].tolist()
+        ends = row[self.graph.token_class[256:]].tolist()
         ways = tuple(way for way in zip(self.parts, ends) if way[1] != EMPTY)
         return _Entry(row[self.byte_class], ways)
 
     @cached_property
     def rows(self) -> _Rows:
         """The transitions of the inner states."""
-        delta = self.moves[self.is_inner]
+        delta = self.moves[self.number >= 0]
         ways: list[tuple[int, _Part, int]] = []
-        for part, letter in zip(self.parts, self.token_class[256:].tolist()):
+        for part, letter in zip(self.parts, self.graph.token_class[256:].tolist()):
             states = np.flatnonzero(delta[:, letter] != EMPTY)
             ends = delta[states, letter]
             ways += [(state, part, end) for state, end in zip(states.tolist(), ends.tolist())]
@@ -165,8 +161,7 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
         return None
     label_class = unpack(graph.sets, graph.num_classes)
     number = inner_numbers(graph) if is_block else np.arange(graph.num_states)
-    is_inner = number >= 0
-    number = np.where(is_inner, number, _END)
+    number = np.where(number >= 0, number, _END)
     lengths = np.full(graph.num_classes, NEVER, dtype=np.int64)
     if parts:
         np.minimum.at(lengths, graph.token_class[256:], [part.length for part in parts])
@@ -181,8 +176,8 @@ def _part(graph: Graph, inside: tuple[Block, ...], *, is_block: bool) -> _Part |
         used |= part.used
     [start] = np.flatnonzero(graph.initial).tolist()
     length = int(distance[start])
-    distance = distance[is_inner]
-    return _Part(parts, graph, number, graph.token_class, start, is_inner, distance, length, used)
+    distance = distance[number >= 0]
+    return _Part(parts, graph, number, start, distance, length, used)
 
 
 def _has_choices(graph: Graph) -> bool:

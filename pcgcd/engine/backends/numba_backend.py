@@ -52,7 +52,8 @@ class NumbaBackend(Backend):
             # Prefixes with many tokens side by side: four neighbours are computed together.
             order = np.argsort(-((task.group >= 0) @ tiles.size), kind="stable")
             every(emissions, messages.numpy(), tiles.token_class, task.group[order], out)
-            result[torch.from_numpy(order)] = result.clone()
+            if not np.array_equal(order, np.arange(len(order))):
+                result = result[torch.from_numpy(np.argsort(order))]
         else:
             listed = kernels.listed_scores_bfloat16 if half else kernels.listed_scores
             listed(
