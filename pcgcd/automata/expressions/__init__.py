@@ -8,9 +8,8 @@ nothing here, and :attr:`Expression.size` says beforehand how large the automato
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pcgcd.automata.weights import language_only
 from pcgcd.errors import InvalidParameterError
@@ -60,11 +59,11 @@ _MANY_COPIES = 4
 _SMALL = 4
 
 
-@dataclass(frozen=True, eq=False)
 class Expression:
     """A set of byte strings. Made by the functions of this module, which simplify as they go.
 
-    Expressions are compared by structure, and hashed once.
+    Expressions are compared by structure and hashed once, so they must never be changed. Thousands
+    are made for a constraint: plain classes with slots cost a third of frozen ones.
 
     Attributes:
         size: A bound on the states of an automaton for it; without a bound on intersections,
@@ -75,52 +74,47 @@ class Expression:
         has_blocks: Whether there are blocks inside, but for those of intersections and complements.
     """
 
+    __slots__ = ("_hash", "_own", "size")
+    __match_args__: ClassVar[tuple[str, ...]]
     is_combined: ClassVar[bool] = False
-    size: int = field(default=1, init=False, repr=False)
-    children: tuple[Expression, ...] = field(default=(), init=False, repr=False)
-    apart: tuple[Expression, ...] = field(default=(), init=False, repr=False)
-    has_blocks: bool = field(default=False, init=False, repr=False)
-    _key: tuple[Any, ...] = field(default=(), init=False, repr=False)
-    _hash: int = field(default=0, init=False, repr=False)
+    size: int
+    children: tuple[Expression, ...] = ()
+    apart: tuple[Expression, ...] = ()
+    has_blocks: bool = False
 
-    def _settle(
-        self,
-        size: int,
-        *key: Any,
-        children: tuple[Expression, ...] = (),
-        copied: tuple[Expression, ...] = (),
-    ) -> None:
-        whole = (type(self).__name__, *key)
-        settle = object.__setattr__  # frozen from here on
-        settle(self, "size", size)
-        settle(self, "_key", whole)
-        settle(self, "_hash", hash(whole))
-        if not children:
-            return
-        settle(self, "children", children)
-        apart: dict[int, Expression] = {}
-        for child in children:
-            if child.apart:
-                apart.update((id(part), part) for part in child.apart)
-            if child.is_combined:
-                apart[id(child)] = child
-            elif child.has_blocks:
-                settle(self, "has_blocks", not self.is_combined)
-        for child in copied:
-            if child.size > _SMALL and not child.has_blocks:
-                apart[id(child)] = child
-        if apart:
-            settle(self, "apart", tuple(apart.values()))
+    def __init__(self, size: int, own: Any) -> None:
+        self.size = size
+        self._own = own  # what it consists of besides its children
+        self._hash = hash((type(self).__name__, own))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
+        """Compare structures, without recursion since expressions may be deep."""
         if self is other:
             return True
-        return (
-            isinstance(other, Expression) and self._hash == other._hash and self._key == other._key
-        )
+        if not isinstance(other, Expression):
+            return NotImplemented
+        stack: list[tuple[Expression, Expression]] = [(self, other)]
+        while stack:
+            a, b = stack.pop()
+            if a is b:
+                continue
+            if a._hash != b._hash or type(a) is not type(b) or a._own != b._own:
+                return False
+            if len(a.children) != len(b.children):
+                return False
+            stack += zip(a.children, b.children)
+        return True
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make copies anew: hashes of strings differ between processes."""
+        return type(self), tuple(getattr(self, name) for name in self.__match_args__)
 
     def __add__(self, other: Expression) -> Expression:
         """This, then the other."""
@@ -143,145 +137,173 @@ class Expression:
         return complement(self)
 
 
-@dataclass(frozen=True, eq=False)
+class _Composite(Expression):
+    """An expression that is made of others.
+
+    Its size is what it needs by itself, and that of its children so many times.
+    """
+
+    __slots__ = ("apart", "children", "has_blocks")
+
+    def __init__(
+        self,
+        children: tuple[Expression, ...],
+        own: Any = None,
+        size: int = 0,
+        times: int = 1,
+        copied: tuple[Expression, ...] = (),
+    ) -> None:
+        total, has_blocks, hashes = 0, False, [hash(type(self).__name__)]
+        apart: dict[int, Expression] = {}
+        for child in children:
+            total += child.size
+            hashes.append(child._hash)
+            if child.has_blocks:
+                has_blocks = True
+            if child.apart:
+                apart.update([(id(part), part) for part in child.apart])
+            if child.is_combined:
+                apart[id(child)] = child
+        for child in copied:
+            if child.size > _SMALL and not child.has_blocks:
+                apart[id(child)] = child
+        self.size = size + total * times
+        self._own = own
+        self._hash = hash((own, *hashes))
+        self.children = children
+        self.apart = tuple(apart.values())
+        self.has_blocks = has_blocks and not self.is_combined
+
+
 class Literal(Expression):
     """One byte string."""
 
-    text: bytes
+    __slots__ = __match_args__ = ("text",)
 
-    def __post_init__(self) -> None:
-        self._settle(len(self.text) + 1, self.text)
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        super().__init__(len(text) + 1, text)
 
 
-@dataclass(frozen=True, eq=False)
 class ByteSet(Expression):
     """One byte of a set, given as 256 bits. The empty set is the empty language."""
 
-    mask: int
+    __slots__ = __match_args__ = ("mask",)
 
-    def __post_init__(self) -> None:
-        self._settle(2, self.mask)
+    def __init__(self, mask: int) -> None:
+        self.mask = mask
+        super().__init__(2, mask)
 
     def members(self) -> list[int]:
         """The bytes of the set, in order."""
         return [byte for byte in range(256) if self.mask >> byte & 1]
 
 
-@dataclass(frozen=True, eq=False)
-class Concatenation(Expression):
+class Concatenation(_Composite):
     """One part after the other."""
 
-    parts: tuple[Expression, ...]
+    __slots__ = __match_args__ = ("parts",)
 
-    def __post_init__(self) -> None:
-        self._settle(sum([part.size for part in self.parts]), *self.parts, children=self.parts)
+    def __init__(self, parts: tuple[Expression, ...]) -> None:
+        self.parts = parts
+        super().__init__(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class Union(Expression):
+class Union(_Composite):
     """Any one of the options."""
 
-    options: tuple[Expression, ...]
+    __slots__ = __match_args__ = ("options",)
 
-    def __post_init__(self) -> None:
-        size = 1 + sum([option.size for option in self.options])
-        self._settle(size, *self.options, children=self.options)
+    def __init__(self, options: tuple[Expression, ...]) -> None:
+        self.options = options
+        super().__init__(options, size=1)
 
 
-@dataclass(frozen=True, eq=False)
-class Repeat(Expression):
+class Repeat(_Composite):
     """The body at least ``least`` and at most ``most`` times (None: without end)."""
 
-    body: Expression
-    least: int
-    most: int | None
+    __slots__ = __match_args__ = ("body", "least", "most")
+
+    def __init__(self, body: Expression, least: int, most: int | None) -> None:
+        self.body, self.least, self.most = body, least, most
+        bodies, copies = (body,), self.copies
+        copied = bodies if copies >= _MANY_COPIES else ()
+        super().__init__(bodies, (least, most), size=1, times=copies, copied=copied)
 
     @property
     def copies(self) -> int:
         """How often the body is placed."""
         return max(1, self.least if self.most is None else self.most)
 
-    def __post_init__(self) -> None:
-        copies, children = self.copies, (self.body,)
-        key = (self.body, self.least, self.most)
-        copied = children if copies >= _MANY_COPIES else ()
-        self._settle(1 + self.body.size * copies, *key, children=children, copied=copied)
 
-
-@dataclass(frozen=True, eq=False)
-class Intersection(Expression):
+class Intersection(_Composite):
     """All of the parts at once."""
 
-    is_combined: ClassVar[bool] = True
-    parts: tuple[Expression, ...]
+    __slots__ = __match_args__ = ("parts",)
+    is_combined = True
 
-    def __post_init__(self) -> None:
-        self._settle(sum([part.size for part in self.parts]), *self.parts, children=self.parts)
+    def __init__(self, parts: tuple[Expression, ...]) -> None:
+        self.parts = parts
+        super().__init__(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class Complement(Expression):
+class Complement(_Composite):
     """Every byte string that the body is not."""
 
-    is_combined: ClassVar[bool] = True
-    body: Expression
+    __slots__ = __match_args__ = ("body",)
+    is_combined = True
 
-    def __post_init__(self) -> None:
-        self._settle(self.body.size, self.body, children=(self.body,))
+    def __init__(self, body: Expression) -> None:
+        self.body = body
+        super().__init__((body,))
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """An element of :class:`AnyOrder` or :class:`InOrder`."""
 
     body: Expression
     required: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class AnyOrder(Expression):
+class AnyOrder(_Composite):
     """Members in any order, each at most once, required ones exactly once, with a separator.
 
     The number of present members lies between ``least`` and ``most``. An automaton has to remember
     which members it has seen, so it grows as 2 ** (number of members).
     """
 
-    members: tuple[Member, ...]
-    separator: Expression
-    least: int
-    most: int | None
+    __slots__ = __match_args__ = ("members", "separator", "least", "most")
 
-    def __post_init__(self) -> None:
-        total = sum(member.body.size for member in self.members) + self.separator.size
-        size = total << min(len(self.members), 60)
-        children = (*(member.body for member in self.members), self.separator)
-        key = (*self.members, self.separator, self.least, self.most)
-        self._settle(size, *key, children=children, copied=children)
+    def __init__(
+        self, members: tuple[Member, ...], separator: Expression, least: int, most: int | None
+    ) -> None:
+        self.members, self.separator, self.least, self.most = members, separator, least, most
+        bodies = [member.body for member in members]
+        required = [member.required for member in members]
+        children = (*bodies, separator)
+        times = 1 << min(len(members), 60)
+        super().__init__(children, (*required, least, most), times=times, copied=children)
 
 
-@dataclass(frozen=True, eq=False)
-class InOrder(Expression):
+class InOrder(_Composite):
     """Members in the given order, required ones always, then the tail any number of times.
 
     A separator stands between any two. Each member is placed once, however many are optional.
     """
 
-    members: tuple[Member, ...]
-    separator: Expression
-    tail: Expression
+    __slots__ = __match_args__ = ("members", "separator", "tail")
 
-    def __post_init__(self) -> None:
-        count = len(self.members) + 1
-        bodies = [member.body for member in self.members]
-        size = sum([body.size for body in bodies]) + self.tail.size
-        size += count * (1 + self.separator.size)
-        children = (*bodies, self.separator, self.tail)
-        copied = (self.separator,) if count > _MANY_COPIES else ()
-        key = (*self.members, self.separator, self.tail)
-        self._settle(size, *key, children=children, copied=copied)
+    def __init__(
+        self, members: tuple[Member, ...], separator: Expression, tail: Expression
+    ) -> None:
+        self.members, self.separator, self.tail = members, separator, tail
+        bodies = [member.body for member in members]
+        required = tuple([member.required for member in members])
+        others = len(members) * (1 + separator.size) + 1
+        copied = (separator,) if len(members) >= _MANY_COPIES else ()
+        super().__init__((*bodies, separator, tail), required, size=others, copied=copied)
 
 
-@dataclass(frozen=True, eq=False)
 class Block(Expression):
     """A part that was compiled by itself, and is one letter of what it stands in.
 
@@ -296,30 +318,30 @@ class Block(Expression):
         num_states: The states of its automaton over bytes.
     """
 
-    graph: Graph
-    inside: tuple[Block, ...]
-    first: int
-    num_states: int
+    __match_args__ = ("graph", "inside", "first", "num_states")
+    has_blocks = True
 
-    def __post_init__(self) -> None:
-        self._settle(self.num_states, id(self.graph), *self.inside)
-        object.__setattr__(self, "has_blocks", True)
+    def __init__(
+        self, graph: Graph, inside: tuple[Block, ...], first: int, num_states: int
+    ) -> None:
+        self.graph, self.inside, self.first, self.num_states = graph, inside, first, num_states
+        super().__init__(num_states, (id(graph), inside))
 
 
-@dataclass(frozen=True, eq=False)
 class Embedded(Expression):
     """The language of an automaton over bytes."""
 
-    automaton: FiniteAutomaton
+    __slots__ = __match_args__ = ("automaton",)
 
-    def __post_init__(self) -> None:
-        if self.automaton.vocab_size != 256:
+    def __init__(self, automaton: FiniteAutomaton) -> None:
+        if automaton.vocab_size != 256:
             raise InvalidParameterError(
                 f"an embedded automaton must be over the 256 bytes, but this one is over "
-                f"{self.automaton.vocab_size} tokens"
+                f"{automaton.vocab_size} tokens"
             )
-        language_only("an expression", self.automaton)
-        self._settle(self.automaton.num_states, id(self.automaton))
+        language_only("an expression", automaton)
+        self.automaton = automaton
+        super().__init__(automaton.num_states, id(automaton))
 
 
 NOTHING: Expression = ByteSet(0)

@@ -9,7 +9,7 @@ makes the large one at the end, by copying arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import Block
 from pcgcd.automata.graphs import Graph, pack, unpack
 from pcgcd.automata.kernels.edges import intern
-from pcgcd.automata.kernels.jit import Indices, Mask
-from pcgcd.automata.kernels.meeting import begun_twice
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask
+from pcgcd.automata.kernels.meeting import clashing
 from pcgcd.basics.keeping import kept_with
 
 _KEPT = 16
@@ -73,13 +73,16 @@ def clashes(
     Returns:
         Which edges of the automaton are to be opened.
     """
-    meeting = np.zeros((graph.num_states, len(inside)), dtype=np.bool_)
-    for state, blocks in _meetings(subsets, inside):
-        meeting[members[first[state] : first[state + 1]]] |= blocks
-    edges = np.flatnonzero(np.any(meeting, axis=1)[graph.source])
-    chosen = meeting[graph.source[edges]] & _letters(graph)[graph.label[edges]]
-    met = np.any(chosen, axis=1)
-    return Entrances(edges[met], chosen[met])
+    return Entrances(
+        *clashing(
+            (subsets.source, subsets.label, subsets.sets),
+            (first, members),
+            (graph.source, graph.label, graph.sets),
+            graph.num_states,
+            graph.token_class,
+            _beginnings(inside),
+        )
+    )
 
 
 def opened(
@@ -251,34 +254,10 @@ def _bits(members: Mask) -> int:
     return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
 
 
-def _meetings(graph: Graph, inside: tuple[Block, ...]) -> Iterator[tuple[int, Mask]]:
-    """The states of a deterministic automaton that blocks leave which begin like other ways on.
-
-    Each with these blocks, (blocks,).
-    """
-    letters = _letters(graph)
-    edges = _edges_with(graph, np.any(letters, axis=1))
-    if not len(edges):
-        return
-    bits = b"".join(block.first.to_bytes(32, "little") for block in inside)
-    first = np.frombuffer(bits, dtype=np.int64).reshape(-1, 4)
-    # How many ways on with a label begin with each byte.
-    begun = letters.astype(np.float32) @ unpack(first, 256).astype(np.float32)
-    begun += _members(graph)[:, :256]
-    states = np.unique(graph.source[edges])
-    number = np.full(graph.num_states, -1)
-    number[states] = np.arange(len(states))
-    near = np.flatnonzero(number[graph.source] >= 0)
-    several = begun_twice(
-        number[graph.source[near]],
-        graph.label[near],
-        pack(begun > 0),
-        pack(begun > 1),
-        len(states),
-    )
-    met = np.flatnonzero(several.any(axis=1))
-    for state, some in zip(states[met].tolist(), several[met]):
-        yield state, np.any((first & some) != 0, axis=1)
+def _beginnings(blocks: Sequence[Block]) -> Bits:
+    """The bytes that the texts of blocks begin with, as bits, (blocks, 4)."""
+    bits = b"".join([block.first.to_bytes(32, "little") for block in blocks])
+    return np.frombuffer(bits, dtype=np.int64).reshape(-1, 4)
 
 
 def _edges_with(graph: Graph, labels: Mask) -> Indices:

@@ -16,7 +16,6 @@ from pcgcd.automata.expressions import (
     Embedded,
     Expression,
     Intersection,
-    Member,
 )
 from pcgcd.automata.expressions.blocks import clashes, expand, expanded_size, make_block, opened
 from pcgcd.automata.expressions.chains import Chain
@@ -300,7 +299,7 @@ class _Cache:
         key = (hash(expression), state_limit, kind)
         with self.lock:
             entry = self.entries.get(key)
-            if entry is None or not _equal(entry[0], expression):
+            if entry is None or entry[0] != expression:
                 return None
             self.entries.move_to_end(key)
             return entry[1]
@@ -319,21 +318,3 @@ class _Cache:
 
 
 _CACHE = _Cache()
-
-
-def _equal(left: Expression, right: Expression) -> bool:
-    """Equality of structure without recursion, since expressions may be deep."""
-    stack: list[tuple[Any, Any]] = [(left, right)]
-    while stack:
-        a, b = stack.pop()
-        if a is b:
-            continue
-        if isinstance(a, Expression) and isinstance(b, Expression):
-            if hash(a) != hash(b) or len(a._key) != len(b._key):
-                return False
-            stack += zip(a._key, b._key)
-        elif isinstance(a, Member) and isinstance(b, Member):
-            stack += [(a.body, b.body), (a.required, b.required)]
-        elif a != b:
-            return False
-    return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from pcgcd.automata.expressions import (
     AnyOrder,
@@ -13,6 +12,7 @@ from pcgcd.automata.expressions import (
     Expression,
     InOrder,
     Intersection,
+    Member,
     Repeat,
     Union,
 )
@@ -62,10 +62,14 @@ def _with(node: Expression, done: Mapping[int, Expression]) -> Expression:
         return type(node)(tuple(map(of, node.parts)))
     if isinstance(node, Union):
         return Union(tuple(map(of, node.options)))
-    if isinstance(node, Repeat | Complement):
-        return replace(node, body=of(node.body))
+    if isinstance(node, Complement):
+        return Complement(of(node.body))
+    if isinstance(node, Repeat):
+        return Repeat(of(node.body), node.least, node.most)
     if isinstance(node, AnyOrder | InOrder):
-        members = tuple(replace(member, body=of(member.body)) for member in node.members)
-        node = replace(node, members=members, separator=of(node.separator))
-        return replace(node, tail=of(node.tail)) if isinstance(node, InOrder) else node
+        members = tuple(Member(of(member.body), member.required) for member in node.members)
+        separator = of(node.separator)
+        if isinstance(node, InOrder):
+            return InOrder(members, separator, of(node.tail))
+        return AnyOrder(members, separator, node.least, node.most)
     return node
