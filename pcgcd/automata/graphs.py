@@ -233,29 +233,24 @@ class Graph:
 
         Past the limit of work nothing is changed. A deterministic automaton needs no limit.
         """
-        forward, start = self.adjacency(), self._by_distance()
-        block, count = partition.refine(
-            *forward, self.sets, start, int(start.max()) + 1, work_limit
+        block, count, source, target, label, sets = partition.quotient(
+            self.source, self.target, self.label, self.sets, self.accepting, work_limit
         )
         if count in (-1, self.num_states):
             return self
-        representative = np.empty(count, dtype=np.int64)
-        representative[block[::-1]] = np.arange(self.num_states)[::-1]
-        kept = self._with_edges(representative[block[self.source]] == self.source)
-        return kept._with(
+        initial, accepting = np.zeros((2, count), dtype=np.bool_)
+        initial[block[self.initial]] = True
+        accepting[block[self.accepting]] = True
+        return self._with(
             num_states=count,
-            source=block[kept.source],
-            target=block[kept.target],
-            initial=np.isin(np.arange(count), block[self.initial]),
-            accepting=self.accepting[representative],
-        ).joined()
-
-    def _by_distance(self) -> Indices:
-        """The steps from each state to acceptance, equal for equal states; the last: no way."""
-        order, offsets = edge_kernels.group(self.target, self.num_states)
-        distance = search(offsets, self.source[order], self.accepting)[1]
-        result: Indices = np.minimum(distance, distance[distance < NEVER].max(initial=-1) + 1)
-        return result
+            source=source,
+            target=target,
+            label=label,
+            sets=sets,
+            initial=initial,
+            accepting=accepting,
+            weight=None,
+        )
 
     def reduced(self) -> Graph:
         """Quotients by bisimulations forward and backward, until neither helps."""

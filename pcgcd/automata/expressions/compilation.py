@@ -167,7 +167,7 @@ def _symbolic(
             return graph.reduced(), inside
         clashing = clashes(*found, graph, inside) if inside else None
         if clashing is None or not len(clashing.edges):
-            return found[0].trimmed().refined(), inside
+            return found[0].refined(), inside
         del found  # most of the memory
         larger, letters = opened(graph, inside, clashing)
         if larger.num_states > _MOST_OPENED:
@@ -232,7 +232,7 @@ def _by_itself(
 
     if isinstance(node, Complement):
         body = _finished(graph_of(node.body), state_limit, True)
-        return _finished(complemented(body), state_limit, "auto")
+        return _finished(complemented(body).trimmed(), state_limit, "auto")
     if isinstance(node, Intersection):
         # Blocks are as small as they can be already.
         parts = [
@@ -264,7 +264,7 @@ def _check_size(node: Expression, needed: int, state_limit: int) -> None:
 
 
 def _finished(graph: Graph, state_limit: int, deterministic: Determinism) -> Graph:
-    """Trim and small, and deterministic as asked for."""
+    """What a trim automaton becomes: small, and deterministic as asked for."""
     if deterministic is False:
         return graph.reduced()
     limits = _modest_limits(graph, state_limit) if deterministic == "auto" else (state_limit,)
@@ -274,7 +274,7 @@ def _finished(graph: Graph, state_limit: int, deterministic: Determinism) -> Gra
     if result is None:
         what = f"a deterministic automaton for one with {graph.num_states:,} states"
         raise too_large(what, state_limit)
-    return result.trimmed().refined()
+    return result.refined()
 
 
 def _modest_limits(graph: Graph, state_limit: int) -> tuple[int, int]:

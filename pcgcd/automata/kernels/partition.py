@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.edges import group
+from pcgcd.automata.kernels.edges import group, join
 from pcgcd.automata.kernels.growing import head, mixed, sort_head, span_hash
-from pcgcd.automata.kernels.jit import Bits, Indices, compiled_if_large, inlined
+from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
+from pcgcd.automata.kernels.searches import search
+from pcgcd.automata.limits import NEVER
 
 
 class _Blocks(NamedTuple):
@@ -26,15 +28,78 @@ class _Blocks(NamedTuple):
 
 
 @compiled_if_large()
-def refine(
-    offsets: Indices,
-    target: Indices,
-    label: Indices,
-    sets: Bits,
-    block: Indices,
-    num_blocks: int,
-    work_limit: int,
-) -> tuple[Indices, int]:
+def quotient(
+    source: Indices, target: Indices, label: Indices, sets: Bits, accepting: Mask, work_limit: int
+) -> tuple[Indices, int, Indices, Indices, Indices, Bits]:
+    """Join the states that are bisimilar: the largest bisimulation that respects acceptance.
+
+    The blocks at first are the least numbers of steps to acceptance, which are equal for bisimilar
+    states. For a deterministic automaton without dead states this gives the minimal one.
+
+    Args:
+        source: The source of each edge, (E,).
+        target: The target of each edge, (E,).
+        label: Its row in ``sets``, (E,).
+        sets: Sets of classes as bits, (L, words).
+        accepting: Which states accept, (S,).
+        work_limit: How many edges to look at.
+
+    Returns:
+        The new number of each state, (S,), and how many states are left: -1 past the limit of work,
+        and then, as where all are left, nothing else is valid; the source, target and label of each
+        edge, sorted, and their sets.
+    """
+    num_states = len(accepting)
+    order, offsets = group(source, num_states)
+    by_source = np.empty((2, len(order)), dtype=np.int64)  # target, label
+    for i in range(len(order)):
+        by_source[0, i] = target[order[i]]
+        by_source[1, i] = label[order[i]]
+    before, before_offsets = _predecessors(offsets, by_source[0])
+    _, distance = search(before_offsets, before, accepting)
+    most, num_blocks = -1, 0
+    for s in range(num_states):
+        if distance[s] < NEVER:
+            most = max(most, distance[s])
+    for s in range(num_states):
+        distance[s] = min(distance[s], most + 1)  # the last one: no way
+        num_blocks = max(num_blocks, distance[s] + 1)
+    edges = _Edges(offsets, by_source[0], by_source[1], before_offsets, before)
+    block, count = _refined(edges, sets, distance, num_blocks, work_limit)
+    if count == -1 or count == num_states:
+        return block, count, offsets[:0], offsets[:0], offsets[:0], sets[:0]
+    # The first state of each block has the edges of it.
+    first = np.full(count, -1, dtype=np.int64)
+    for s in range(num_states):
+        if first[block[s]] < 0:
+            first[block[s]] = s
+    kept = np.empty((3, len(order)), dtype=np.int64)  # source, target, label
+    num_edges = 0
+    for b in range(count):
+        for e in range(offsets[first[b]], offsets[first[b] + 1]):
+            kept[0, num_edges] = b
+            kept[1, num_edges] = block[by_source[0, e]]
+            kept[2, num_edges] = by_source[1, e]
+            num_edges += 1
+    result = join(count, kept[0, :num_edges], kept[1, :num_edges], kept[2, :num_edges], sets)
+    return block, count, result[0], result[1], result[2], result[3]
+
+
+class _Edges(NamedTuple):
+    """Edges by source: where those of each state begin, their targets and labels.
+
+    And by target: where those of each state begin, and their sources.
+    """
+
+    offsets: Any
+    target: Any
+    label: Any
+    before_offsets: Any
+    before: Any
+
+
+@inlined
+def _refined(edges: Any, sets: Any, block: Any, num_blocks: Any, work_limit: Any) -> Any:
     """Split the given blocks until equal block means equal edges to equal blocks.
 
     The relational coarsest partition (Paige & Tarjan 1987, "Three partition refinement
@@ -47,24 +112,14 @@ def refine(
     O(k E log S) with at most k edges from a state. Paige and Tarjan have no factor k: they count
     edges to unions of blocks, which edges with sets of letters do not allow.
 
-    For a deterministic automaton without dead states that gives the minimal one, for any other
-    the largest bisimulation. With many choices a state may be looked at so often that it takes too
-    long: past the limit of edges looked at, the number of blocks is returned as -1.
-
-    Args:
-        offsets: Where the edges of each state begin, (S + 1,).
-        target: The target of each edge, (E,).
-        label: Its row in ``sets``, (E,).
-        sets: Sets of classes as bits, (L, words).
-        block: The block of each state at first, (S,).
-        num_blocks: How many blocks these are.
-        work_limit: How many edges to look at.
+    With many choices a state may be looked at so often that it takes too long: past the limit of
+    edges looked at, the number of blocks is returned as -1.
 
     Returns:
         The block of each state, (S,), and the number of blocks.
     """
+    offsets, target, label, before_offsets, before = edges
     num_states = len(offsets) - 1
-    before, before_offsets = _predecessors(offsets, target)
     blocks = _blocks(block, num_blocks, num_states)
     dirty, next_dirty = np.arange(num_states), np.empty(num_states, dtype=np.int64)
     num_dirty = num_states
