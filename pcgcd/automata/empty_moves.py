@@ -8,10 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pcgcd.automata.graphs import Graph
-from pcgcd.automata.kernels.edges import group, remove_epsilons
+from pcgcd.automata.kernels.empty_moves import remove_epsilons
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask
-from pcgcd.automata.kernels.searches import search
-from pcgcd.automata.limits import NEVER
 from pcgcd.automata.products import with_common_classes
 from pcgcd.errors import AutomatonTooLargeError
 
@@ -32,21 +30,19 @@ def without_empty_moves(
     The other edges are sources, targets and labels; the classes are the sets of the labels, the
     number of classes, and the class of each token.
     """
-    num_states = len(initial)
-    order, offsets = group(np.concatenate([edges[1], empty[1]]), num_states)
-    _, distance = search(offsets, np.concatenate([edges[0], empty[0]])[order], accepting)
-    limit = max(_LEAST_STEPS, _STEPS * num_states)
-    work, left, source, target, label, accepts = remove_epsilons(
-        num_states, *empty, *edges, initial, accepting, distance < NEVER, limit
+    limit = max(_LEAST_STEPS, _STEPS * len(initial))
+    sets, num_classes, token_class = classes
+    work, count, source, target, label, sets, starts, accepts = remove_epsilons(
+        *empty, *edges, sets, initial, accepting, limit
     )
     if work > limit:
         raise AutomatonTooLargeError(
-            f"an automaton with {num_states:,} states has so many optional parts in a row that "
+            f"an automaton with {len(initial):,} states has so many optional parts in a row that "
             f"they make over {limit:,} edges; make fewer parts optional, or put them in groups"
         )
-    if not len(left):
-        return Graph.nothing(classes[1], classes[2])
-    return Graph(len(left), source, target, label, *classes, initial[left], accepts).joined()
+    if not count:
+        return Graph.nothing(num_classes, token_class)
+    return Graph(count, source, target, label, sets, num_classes, token_class, starts, accepts)
 
 
 def side_by_side(graphs: Sequence[Graph]) -> Graph:

@@ -16,7 +16,7 @@ from pcgcd.automata import compile_expression
 from pcgcd.automata import expressions as ex
 from pcgcd.automata.expressions import compilation
 from pcgcd.automata.expressions.compilation import compile_block
-from pcgcd.automata.expressions.substitution import substituted
+from pcgcd.automata.expressions.substitution import Substitution
 from pcgcd.automata.expressions.word_lists import all_but
 from pcgcd.automata.graphs import Graph
 from pcgcd.errors import AutomatonTooLargeError
@@ -196,7 +196,7 @@ CONTEXTS = st.recursive(
 @settings(max_examples=30, deadline=None)
 @given(context=CONTEXTS)
 def test_a_block_in_place_of_another_is_as_if_it_had_been_there(context) -> None:
-    found = substituted(context(FEW).expression, {FEW.expression: MANY.expression})
+    found = Substitution({FEW.expression: MANY.expression}).of(context(FEW).expression)
     pattern = re.compile(context(MANY).pattern)
     fa = compile_expression(found)
     for text in ("".join(t) for n in range(5) for t in itertools.product("[]a,()", repeat=n)):

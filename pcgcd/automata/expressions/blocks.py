@@ -21,6 +21,7 @@ from pcgcd.automata.graphs import Graph, pack, unpack
 from pcgcd.automata.kernels.edges import intern
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask
 from pcgcd.automata.kernels.meeting import clashing
+from pcgcd.automata.kernels.outlines import first_bytes, num_copied
 from pcgcd.basics.keeping import kept_with
 
 _KEPT = 16
@@ -35,27 +36,29 @@ class Entrances(NamedTuple):
 
 def make_block(graph: Graph, inside: tuple[Block, ...]) -> Block | None:
     """A trim automaton over bytes and blocks as a block, or None if it cannot be one."""
-    final = np.flatnonzero(graph.accepting)
-    if len(final) != 1 or (graph.source == final[0]).any() or graph.initial[final[0]]:
+    is_block, first = first_bytes(
+        graph.source,
+        graph.label,
+        graph.sets,
+        graph.token_class,
+        _beginnings(inside),
+        graph.initial,
+        graph.accepting,
+    )
+    if not is_block:
         return None
-    entering = np.unique(graph.label[graph.initial[graph.source]])
-    members: Mask = np.any(_members(graph)[entering], axis=0)
-    first = _bits(members[:256])
-    for k in np.flatnonzero(members[256:]).tolist():
-        first |= inside[k].first
-    return Block(graph, inside, first, expanded_size(graph, inside))
+    bits = int.from_bytes(first.tobytes(), "little")
+    return Block(graph, inside, bits, expanded_size(graph, inside))
 
 
 def expanded_size(graph: Graph, inside: tuple[Block, ...]) -> int:
     """The number of states that there are when all blocks are written out."""
     if not inside:
         return graph.num_states
-    letters = _letters(graph)
-    edges = _edges_with(graph, np.any(letters, axis=1))
-    row, block = np.nonzero(letters[graph.label[edges]])
-    ends = np.unique(graph.target[edges[row]] * len(inside) + block)
-    copies = np.bincount(ends % len(inside), minlength=len(inside))
-    return graph.num_states + int(copies @ [_num_inner(each) for each in inside])
+    inner = np.array([_num_inner(each) for each in inside])
+    letters = graph.token_class[256:]
+    copied = num_copied(graph.target, graph.label, graph.sets, letters, inner, graph.num_states)
+    return graph.num_states + int(copied)
 
 
 def clashes(
@@ -247,11 +250,6 @@ def _num_inner(block: Block) -> int:
     return kept_with(
         block, "_num_inner", lambda: block.num_states - 1 - int(_only_starts(block.graph).sum())
     )
-
-
-def _bits(members: Mask) -> int:
-    """A set as the bits of a number."""
-    return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
 
 
 def _beginnings(blocks: Sequence[Block]) -> Bits:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,8 +43,9 @@ from pcgcd.automata.expressions import (
     Union,
 )
 from pcgcd.automata.expressions.blocks import written_out
-from pcgcd.automata.graphs import Graph, pack, too_large, unpack
-from pcgcd.automata.kernels.edges import intern, moved
+from pcgcd.automata.graphs import Graph, too_large
+from pcgcd.automata.kernels.classes import classes_of_labels
+from pcgcd.automata.kernels.edges import moved
 
 _WORTH_COPYING = 24
 _SINGLE_BYTES = {1 << byte: byte for byte in range(256)}
@@ -383,24 +385,22 @@ def construct(
     """
     construction = _Construction(built, state_limit, with_letters)
     construction.run(expression)
-    label = _array(construction.label)
-    masks = list(construction.masks)
-    is_used = np.zeros(len(masks), dtype=np.bool_)
-    is_used[label] = True
-    used, label = np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[label]
-    num_letters = 256 + len(construction.letters)
-    width = 8 * -(-num_letters // 64)
-    bits = b"".join(masks[number].to_bytes(width, "little") for number in used.tolist())
-    sets = np.frombuffer(bits, dtype=np.int64).reshape(-1, width // 8)
-    members = unpack(sets, num_letters)
-    byte_class, first = intern(pack(members.T))
-    ends = np.arange(construction.count)
+    num_tokens = 256 + len(construction.letters)
+    width = 8 * -(-num_tokens // 64)
+    masks = islice(construction.masks, len(_SINGLE_BYTES), None)
+    bits = b"".join([mask.to_bytes(width, "little") for mask in masks])
+    rows = np.frombuffer(bits, dtype=np.int64).reshape(-1, width // 8).copy()
+    label, sets, num_classes, token_class = classes_of_labels(
+        _array(construction.label), rows, num_tokens
+    )
+    ends = np.zeros((2, construction.count), dtype=np.bool_)
+    ends[0, 0] = ends[1, 1] = True
     graph = without_empty_moves(
         (_array(construction.empty_source), _array(construction.empty_target)),
         (_array(construction.source), _array(construction.target), label),
-        (pack(members[:, first]), len(first), byte_class),
-        ends == 0,
-        ends == 1,
+        (sets, num_classes, token_class),
+        ends[0],
+        ends[1],
     )
     return graph, tuple(construction.letters)
 

@@ -51,7 +51,8 @@ def array_expression(builder: Builder, spec: ArraySpec, depth: int) -> Expressio
     if spec.repeated:
         parts.append(_repeated(builder, spec, spec.repeated))
     items = [part for part in parts if part is not None]
-    builder.is_written_out |= len(items) > 1 or bool(spec.contains)
+    if len(items) > 1 or spec.contains:
+        builder.note_written_out()
     return layout.bracketed("[", intersection(*items), "]")
 
 

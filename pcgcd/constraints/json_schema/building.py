@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any
 
 from pcgcd.automata.expressions import (
@@ -16,7 +17,7 @@ from pcgcd.automata.expressions import (
     union,
 )
 from pcgcd.automata.expressions.compilation import compile_block
-from pcgcd.automata.expressions.substitution import substituted
+from pcgcd.automata.expressions.substitution import Substitution
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.constraints.json_schema.arrays import array_expression
 from pcgcd.constraints.json_schema.characters import JSON, Notation
@@ -41,7 +42,7 @@ from pcgcd.constraints.json_schema.specs import (
     Spec,
     StringSpec,
 )
-from pcgcd.constraints.json_schema.strings import string_expression
+from pcgcd.constraints.json_schema.strings import SHORT, string_expression
 from pcgcd.errors import AutomatonTooLargeError, UnsupportedConstraintError
 
 _SMALL = 200
@@ -50,6 +51,14 @@ _EASY = 4
 _BRACKETS = b"[{"
 _MAX_LEVELS = 60
 _MAX_FORMULAS = 20_000
+
+
+class _Tie(Enum):
+    """What of the style an expression depends on, besides how deep values are nested."""
+
+    WRITTEN_OUT = auto()  # free values may be inside of automata that were built by themselves
+    LOWERED = auto()  # bounds were lowered
+    ESCAPES = auto()  # there are strings in which the style decides what may be escaped
 
 
 @dataclass(frozen=True)
@@ -79,8 +88,9 @@ class Builder:
         self._joined: dict[Expression, Expression] = {}
         self._free: list[Expression] = []  # by depth
         self._writing = Writing(style.layout, style.notations, style.constants)
-        # Whether free values may be inside of automata that were built by themselves.
-        self.is_written_out = False
+        # What the values that are being built, and those that were built, depend on of the style.
+        self._ties: set[_Tie] = set()
+        self._tied: dict[tuple[Formula, int], set[_Tie]] = {}
         self._level = 0
         self.lowered: dict[str, None] = {}  # bounds of the schema that are not its own any more
         self._place = reader.document.root.pointer
@@ -111,9 +121,12 @@ class Builder:
                     f"flatter, or lower max_depth"
                 )
             self._level += 1
+            outside, self._ties = self._ties, set()
             known = self._value(formula, depth - 1 if recursive else self.style.max_depth)
             self._level -= 1
-            self._built[key] = known
+            self._built[key], self._tied[key] = known, self._ties
+            self._ties = outside
+        self._ties |= self._tied[key]
         return known
 
     def part(self, formula: Formula, depth: int) -> Expression:
@@ -144,6 +157,8 @@ class Builder:
         most = max(self.style.max_length, spec.least)
         if spec.most is not None and spec.most > most and spec.values is None:
             self.lower("maxLength", spec.most, most)
+        if max(spec.least, spec.most or 0) > SHORT:
+            self._ties.add(_Tie.ESCAPES)
         return string_expression(
             spec, self.style.max_length, self.style.escapes, self.style.notations
         )
@@ -158,15 +173,38 @@ class Builder:
 
     def deepened(self, value: Expression, free_depth: int) -> Expression | None:
         """What was built, with free values nested deeper; None if it has to be built again."""
-        if self.is_written_out:
+        if _Tie.WRITTEN_OUT in self._ties:
             return None
-        deeper: dict[Expression, Expression] = {}
         levels = free_depth - self.style.free_depth
         self.style = replace(self.style, free_depth=free_depth)
-        for depth in range(1, len(self._free)):
-            old, new = (free_brackets(self._writing, d) for d in (depth, depth + levels))
-            deeper.update(zip(old, new, strict=True))
-        return substituted(value, deeper)
+        return self._nested(levels, len(self._free)).of(value)
+
+    def takes_over(self, other: Builder) -> None:
+        """Start from what another builder has built, with free values nested to this one's depth.
+
+        For a builder that goes as far in everything else, but for escapes, and further in states.
+        """
+        levels = self.style.free_depth - other.style.free_depth
+        alike = replace(
+            self.style,
+            free_depth=other.style.free_depth,
+            escapes=other.style.escapes,
+            max_states=other.style.max_states,
+        )
+        if alike != other.style or self.style.max_states < other.style.max_states:
+            return
+        ties = {_Tie.WRITTEN_OUT, _Tie.LOWERED}
+        if self.style.escapes != other.style.escapes:
+            ties.add(_Tie.ESCAPES)
+        nested = self._nested(levels, len(other._free))
+        for key, value in other._built.items():
+            if not ties & other._tied[key] and (new := nested.of(value)) is not None:
+                self._built[key], self._tied[key] = new, other._tied[key]
+        for value, joined in other._joined.items():
+            new, new_joined = nested.of(value), nested.of(joined)
+            if new is not None and new_joined is not None:
+                self._joined[new] = new_joined
+        self._free = [free_value(self._writing, d) for d in range(len(other._free) + levels)]
 
     def item_limit(self, item: Expression) -> int:
         """How many items can be counted at all."""
@@ -187,7 +225,16 @@ class Builder:
     def lower(self, keyword: str, bound: int, used: int) -> None:
         """Note that a bound at the current place is lowered."""
         place = f"{self._place}/{keyword}"
-        self.lowered[f"{keyword} at {place} lowered from {bound:,} to {used:,}"] = None
+        self.note(f"{keyword} at {place} lowered from {bound:,} to {used:,}")
+
+    def note(self, line: str) -> None:
+        """Note what is lowered."""
+        self.lowered[line] = None
+        self._ties.add(_Tie.LOWERED)
+
+    def note_written_out(self) -> None:
+        """Note that free values may be inside of automata that are built by themselves."""
+        self._ties.add(_Tie.WRITTEN_OUT)
 
     def lower_depth(self, name: str, usual: int, used: int) -> None:
         """Note if values are nested less deep than usual."""
@@ -220,6 +267,19 @@ class Builder:
         )
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _nested(self, levels: int, num_free: int) -> Substitution:
+        """Free values nested so many levels deeper (or, where negative, less deep) than before."""
+        other: dict[Expression, Expression] = {}
+        gone: list[Expression] = []
+        for depth in range(1, num_free):
+            old = free_brackets(self._writing, depth)
+            if depth + levels < 1:
+                gone += old
+            else:
+                new = free_brackets(self._writing, depth + levels)
+                other.update(zip(old, new, strict=True))
+        return Substitution(other, gone)
 
     def _value(self, formula: Formula, depth: int) -> Expression:
         options = []

@@ -96,8 +96,13 @@ def largest(
     reaches = _reaches(reader.document, limits)
     narrowest = reaches[-1]
 
+    tried: list[Builder] = []
+
     def attempt(candidate: Style) -> tuple[Expression, Builder]:
         builder = Builder(reader, candidate)
+        if tried:
+            builder.takes_over(tried[-1])
+        tried[:] = [builder]
         return build(builder), builder
 
     # What is too large even within the narrowest limits is refused before all others are tried.

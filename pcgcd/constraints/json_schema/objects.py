@@ -180,7 +180,8 @@ def _body(builder: Builder, spec: ObjectSpec, parts: Parts, depth: int) -> Expre
         body = alone | (body & ~EMPTY_STRING) + layout.comma + last
     counted_body = _counted(builder, spec, body, parts, free)
     plain = builder.style.order == "schema" and not parts.witnesses and counted_body is body
-    builder.is_written_out |= not plain
+    if not plain:
+        builder.note_written_out()
     return counted_body
 
 
@@ -231,7 +232,7 @@ def _counted(
         builder.reader.drop(spec.least_at, unsupported(spec.least_at, why))
         least = min(1, least)
     elif open_end and least > needed + 1:
-        builder.lowered[f"{spec.least_at}: names that differ may count as one"] = None
+        builder.note(f"{spec.least_at}: names that differ may count as one")
     if least == 1 and most is None:
         return body & ~EMPTY_STRING
     if not least and most is None:

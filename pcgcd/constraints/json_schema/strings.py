@@ -34,7 +34,7 @@ from pcgcd.errors import UnsupportedConstraintError
 
 _MAX_LEAST = 5_000
 # Up to this length, characters may be spelled in all ways even if states are scarce.
-_SHORT = 32
+SHORT = 32
 # Up to so many given strings may be spelled in all ways.
 _FEW_VALUES = 64
 
@@ -139,7 +139,7 @@ def _body(spec: StringSpec, max_length: int, escapes: bool, notation: Notation) 
         )
     if spec.excluded:
         parts.append(~union(*(spell_text(text, notation) for text in sorted(spec.excluded))))
-    rich = escapes or not counted or max(spec.least, most or 0) <= _SHORT
+    rich = escapes or not counted or max(spec.least, most or 0) <= SHORT
     plain = spell_set(ALL_CHARACTERS, notation) if parts else _any_character(notation)
     character = plain if rich else _raw_character(notation)
     if counted or not spec.patterns:
