@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import json
 
+import jsonschema
 import pytest
 
-from pcgcd.constraints.tools import function_call
+from pcgcd.constraints.tools import function_call, openai_tools
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError, UnsupportedConstraintError
 from tests.constraints.json_walks import random_text
 
@@ -266,12 +267,165 @@ def test_every_dialect_keeps_its_arguments(tools):
         ({"name": "f", "input": {"$ref": "#/$defs/x"}}, "'input'"),
         ({"name": "f", "params": {"type": "OBJECT"}}, "'params'"),
         ({"type": "function", "function": {"name": "f"}, "parameters": SIZED}, "'parameters'"),
+        ({"type": "function", "function": {"name": "f"}, "args": {"x": "int"}}, "'args'"),
+        ({"name": "f", "params": [{"name": "a", "type": "string", "required": True}]}, "'params'"),
+        ({"name": "f", "schema": json.dumps(SIZED)}, "'schema'"),
+        ({"name": "f", "spec": json.dumps(SIZED)}, "'spec'"),
+        ({"name": "f", "args": {"x": "int"}}, "'args'"),
+        ({"name": "f", "fields": {"x": "List[int]", "y": "str, optional"}}, "'fields'"),
+        ({"name": "f", "config": {"a": {"$ref": "#/d"}}}, "'config'"),
+        ({"name": "f", "Parameters": {"x": 1}}, "'Parameters'"),
+        ({"name": "f", "required": ["x"]}, "'required'"),
+        ({"name": "f", "parameters": SIZED, "required": ["n"]}, "'required'"),
+        ({"name": "crm", "tools": [{"name": "f", "parameters": SIZED}]}, "'crm'.*'tools'"),
+        ({"name": "f", "parameters": {"x": "int"}}, "'f' have 'x'"),
+        ({"name": "f", "parameters": {"type": "object", "x": {"type": "string"}}}, "'f' have 'x'"),
+        ({"name": "f", "parameters": {"a": {"$ref": "#/d"}}}, "'f' have 'a'"),
+        ({"name": "f", "parameters": {"type": "string"}}, "'f' must be an object.*'string'"),
         ({"name": "f", "parameters": SIZED, "input_schema": SIZED}, "more than once"),
     ],
 )
 def test_a_schema_that_is_not_read_is_an_error(tool, named):
     with pytest.raises(InvalidParameterError, match=named):
         function_call([tool])
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 5},
+        {"type": "custom", "name": "code", "description": "Runs code."},
+        {"type": "custom", "name": "sql", "format": {"type": "grammar", "syntax": "lark"}},
+        {"type": "namespace", "name": "crm", "tools": [{"name": "f", "parameters": SIZED}]},
+        {"type": "bash", "function": {"name": "bash"}},
+    ],
+    ids=lambda tool: tool["type"],
+)
+def test_tools_whose_arguments_only_a_vendor_knows_are_errors(tool):
+    name = tool.get("name", "bash")
+    for read in (function_call, openai_tools):
+        with pytest.raises(UnsupportedConstraintError, match=f"'{name}' has the type.*leave it"):
+            read([STOP, tool])
+
+
+HARMLESS = {
+    "title": "A tool",
+    "description": json.dumps(SIZED),
+    "annotations": {"title": "x", "readOnlyHint": True},
+    "_meta": {"ui": {"schema": {"type": "object"}}},
+    "metadata": {"owner": {"kind": "string"}},
+    "icons": [{"src": "a.png", "mimeType": "image/png", "sizes": ["48x48"]}],
+    "outputSchema": SIZED,
+    "output_schema": SIZED,
+    "response": {"type": "OBJECT", "properties": {"x": {"type": "STRING"}}},
+    "returns": {"type": "string"},
+    "behavior": "BLOCKING",
+    "strict": True,
+    "cache_control": {"type": "ephemeral", "ttl": "5m"},
+    "defer_loading": True,
+    "eager_input_streaming": True,
+    "input_examples": [{"x": {"type": "int"}}],
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "execution": {"taskSupport": "optional"},
+    "limits": {"per_day": 5, "mode": "none"},
+    "required": None,
+    "type": "function",
+}
+
+
+@pytest.mark.parametrize("key", HARMLESS)
+def test_other_keys_of_vendors_say_nothing_about_arguments(key):
+    bare = function_call([{"name": "f", key: HARMLESS[key]}])
+    assert bare.matches(_json("f"))
+    assert not bare.matches(_json("f", n=1))
+    for arguments in ("parameters", "inputSchema", "input_schema"):
+        call = function_call([{"name": "f", key: HARMLESS[key], arguments: SIZED}])
+        assert call.matches(_json("f", n=1))
+        assert not call.matches(_json("f"))
+
+
+def test_definitions_may_stand_anywhere_they_are_referred_to():
+    parameters = {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/shared/n"}, "y": {"$ref": "#/flag"}},
+        "shared": {"n": {"type": "integer"}},
+        "flag": {"type": "boolean"},
+    }
+    call = function_call([{"name": "f", "parameters": parameters}])
+    assert call.matches(_json("f", x=1, y=True))
+    assert not call.matches(_json("f", x=1, y=2))
+
+
+NULLABLE = {
+    "type": "OBJECT",
+    "properties": {
+        "s": {"type": "STRING", "nullable": True, "maxLength": 3},
+        "e": {"type": "STRING", "enum": ["a", "b"], "nullable": True},
+        "l": {"type": "ARRAY", "items": {"type": "INTEGER", "nullable": True}},
+        "o": {"type": "OBJECT", "nullable": True, "properties": {"x": {"type": "BOOLEAN"}}},
+        "n": {"type": "NUMBER", "nullable": False},
+    },
+    "nullable": True,
+}
+# The same as JSON Schema, for a validator that shares no code with the library.
+EXPLICIT = {
+    "type": "object",
+    "properties": {
+        "s": {"type": ["string", "null"], "maxLength": 3},
+        "e": {"enum": ["a", "b", None]},
+        "l": {"type": "array", "items": {"type": ["integer", "null"]}},
+        "o": {
+            "type": ["object", "null"],
+            "properties": {"x": {"type": "boolean"}},
+            "additionalProperties": False,
+        },
+        "n": {"type": "number"},
+    },
+    "additionalProperties": False,
+}
+VALUES = [None, "a", "abcd", "c", 1, 1.5, [], [None, 2], ["a"], {}, {"x": True}, {"x": None}, True]
+
+
+@pytest.mark.parametrize("key", ["parameters", "inputSchema", "parametersJsonSchema"])
+@pytest.mark.parametrize("name", EXPLICIT["properties"])
+def test_what_gemini_calls_nullable_may_be_null(key, name):
+    validator = jsonschema.Draft202012Validator(EXPLICIT)
+    call = function_call([{"name": "f", key: NULLABLE}])
+    python = function_call([{"name": "f", key: NULLABLE}], style="python")
+    for value in VALUES:
+        wanted = validator.is_valid({name: value})
+        assert call.matches(_json("f", **{name: value})) == wanted, value
+        assert python.matches(f"f({name}={value!r})") == wanted, value
+    assert not call.matches('{"name": "f", "arguments": null}')
+
+
+@pytest.mark.parametrize(
+    ("key", "read"), [("parameters", True), ("inputSchema", False), ("input_schema", False)]
+)
+def test_nullable_in_small_letters_is_of_openapi_and_none_of_json_schema(key, read):
+    properties = {"x": {"type": "string", "nullable": True}}
+    schema = {"type": "object", "properties": properties}
+    call = function_call([{"name": "f", key: schema}])
+    assert call.matches(_json("f", x="a"))
+    assert call.matches(_json("f", x=None)) == read
+    assert not jsonschema.Draft202012Validator(schema).is_valid({"x": None})
+
+
+@pytest.mark.parametrize("style", ["json", "python"])
+def test_a_function_that_cannot_be_called_is_named(style):
+    properties = {"x": {"type": "string"}}
+    missing = {"type": "object", "properties": properties, "required": ["x", "city"]}
+    never = {"type": "object", "properties": {"x": False}, "required": ["x"]}
+    for closed in (missing, {**missing, "additionalProperties": False}):
+        with pytest.raises(EmptyLanguageError, match=r"'f'.*'city'.*'required'"):
+            function_call([STOP, {"name": "f", "parameters": closed}], style=style)
+    with pytest.raises(EmptyLanguageError, match=r"'f'.*leave the function out"):
+        function_call([STOP, {"name": "f", "parameters": never}], style=style)
+    opened = {**missing, "additionalProperties": {"type": "integer"}}
+    call = function_call([{"name": "f", "parameters": opened}])
+    assert call.matches(_json("f", x="a", city=3))
 
 
 def test_an_argument_may_be_called_json():

@@ -5,32 +5,48 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pcgcd.constraints.tools.recognition import (
+    TYPE_NAMES,
+    TYPES,
+    is_flat,
+    is_type_text,
+    looks_like_schema,
+)
 from pcgcd.errors import InvalidParameterError
 
-_TYPES = {
-    "object": "object dict map hashmap mapping",
-    "number": "number float double decimal",
-    "integer": "integer int long short byte",
-    "string": "string str char",
-    "boolean": "boolean bool",
-    "array": "array list arraylist tuple set sequence",
-    "null": "null none nonetype",
-}
-_NAMES = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 _ANYTHING = frozenset({"any", "object or any", ""})
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _CONDITIONS = ("not", "if", "then", "else", "propertyNames")
 _SCHEMAS = ("items", "additionalProperties", "contains", *_CONDITIONS, *_UNEVALUATED)
+# What else may stand in the schema of the arguments, and may hold anything.
+_OTHERS = """
+    $anchor $comment $dynamicAnchor $dynamicRef $id $recursiveAnchor $recursiveRef $ref $schema
+    $vocabulary const contentEncoding contentMediaType contentSchema default dependencies
+    dependentRequired deprecated description enum example examples exclusiveMaximum
+    exclusiveMinimum format id maxContains maxItems maxLength maxProperties maximum minContains
+    minItems minLength minProperties minimum multipleOf nullable pattern propertyOrdering readOnly
+    required strict title type uniqueItems writeOnly
+"""
+_KEYWORDS = frozenset(_OTHERS.split()).union(_SCHEMA_MAPS, _SCHEMA_LISTS, _SCHEMAS)
 _MAX_DEPTH = 100
 _MAX_SCHEMAS = 50_000
 
 
-def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
+def parameters_schema(
+    tool: str, parameters: Any, index: int, *, openapi: bool = False
+) -> dict[str, Any]:
     """The JSON schema of the arguments of a tool.
 
     References inside the schema are relative to an address made of its number.
+
+    Args:
+        tool: The name of the tool.
+        parameters: What it says about its arguments.
+        index: Its number.
+        openapi: Whether ``nullable`` has a meaning, as in OpenAPI. Beside a type in capital
+            letters, as Gemini writes it, it always has.
     """
     if parameters is None or parameters == {}:
         return {"type": "object", "properties": {}, "additionalProperties": False}
@@ -40,29 +56,46 @@ def parameters_schema(tool: str, parameters: Any, index: int) -> dict[str, Any]:
             f"{repr(parameters)[:100]}"
         )
     schema = _flat(parameters) if is_flat(parameters) else parameters
-    result = _Converter(tool).converted(schema, 0)
-    if not isinstance(result, dict):
-        raise InvalidParameterError(f"the parameters of the tool {tool!r} must be an object")
-    result.setdefault("type", "object")
+    converter = _Converter(tool, openapi)
+    result: dict[str, Any] = converter.converted(schema, 0)
+    _check_described(tool, schema, converter.references)
+    kinds = result.get("type", "object")
+    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        raise InvalidParameterError(
+            f"the arguments of the tool {tool!r} must be an object, but their type is "
+            f"{schema['type']!r}; describe them under 'properties' of an object"
+        )
+    result["type"] = "object"
     result.setdefault("$id", f"http://tools.invalid/{index}")
     return result
 
 
-def names_type(named: Any) -> bool:
-    """Return whether something is a type, or a list of types, that is known here."""
-    names = named if isinstance(named, list) else [named]
-    return all(isinstance(name, str) and name.lower() in _NAMES for name in names)
+def undescribed(schema: dict[str, Any]) -> list[str]:
+    """The arguments that a schema requires, but neither describes nor allows.
+
+    >>> closed = {"properties": {"x": {}}, "additionalProperties": False}
+    >>> undescribed({**closed, "required": ["x", "y"]})
+    ['y']
+    """
+    required, properties = schema.get("required"), schema.get("properties", {})
+    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
+        return []
+    return [name for name in required or () if name not in properties]
 
 
-def is_flat(parameters: dict[str, Any]) -> bool:
-    """Return whether arguments are described directly, and not under ``properties``."""
-    marks = {"properties", "type", "$ref", "anyOf", "oneOf", "allOf", "required", "$defs"}
-    plain = not any(mark in parameters and not _is_argument(parameters[mark]) for mark in marks)
-    return plain and all(_is_argument(value) for value in parameters.values())
-
-
-def _is_argument(value: Any) -> bool:
-    return isinstance(value, dict) and ("type" in value or "description" in value)
+def _check_described(tool: str, parameters: dict[str, Any], references: set[str]) -> None:
+    """Refuse arguments that stand beside the keywords of a schema, where nothing reads them."""
+    for key, value in parameters.items():
+        if key in _KEYWORDS or not isinstance(key, str) or key.startswith("x-"):
+            continue
+        typed = "properties" not in parameters and is_type_text(value)
+        referred = any(f"{reference}/".startswith(f"#/{key}/") for reference in references)
+        if typed or (looks_like_schema(value) and not referred):
+            raise InvalidParameterError(
+                f"the parameters of the tool {tool!r} have {key!r}, which is no keyword of JSON "
+                f"Schema, so nothing reads it; describe arguments under 'properties', each by a "
+                f"schema, or remove it"
+            )
 
 
 def _flat(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -81,9 +114,11 @@ def _is_optional(named: Any) -> bool:
 class _Converter:
     """Gives a schema the types of JSON Schema, and closes its objects."""
 
-    def __init__(self, tool: str) -> None:
+    def __init__(self, tool: str, openapi: bool) -> None:
         self.tool = tool
+        self.openapi = openapi
         self.count = 0
+        self.references: set[str] = set()
 
     def converted(self, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict):
@@ -94,6 +129,8 @@ class _Converter:
                 f"the parameters of the tool {self.tool!r} are nested more than {_MAX_DEPTH} deep, "
                 f"or have more than {_MAX_SCHEMAS:,} parts; make them smaller"
             )
+        if isinstance(schema.get("$ref"), str):
+            self.references.add(schema["$ref"])
         result: dict[str, Any] = {}
         for key, value in schema.items():
             if key in _SCHEMA_MAPS and isinstance(value, dict):
@@ -112,7 +149,14 @@ class _Converter:
         listed = result.get("type") == "object" and isinstance(result.get("properties"), dict)
         if listed and (result["properties"] or depth == 0) and not _extends(result):
             result.setdefault("additionalProperties", False)
+        if depth and self._may_be_null(schema):
+            return {"anyOf": [result, {"type": "null"}]}
         return result
+
+    def _may_be_null(self, schema: dict[str, Any]) -> bool:
+        named = schema.get("type")
+        capital = isinstance(named, str) and named.isupper()
+        return schema.get("nullable") is True and (self.openapi or capital)
 
 
 def _extends(schema: dict[str, Any]) -> bool:
@@ -160,12 +204,12 @@ def _read(tool: str, text: str, depth: int) -> dict[str, Any]:
         return {"enum": [_literal(part) for part in arguments]}
     if head in _ANYTHING:
         return {}
-    if head not in _NAMES:
+    if head not in TYPE_NAMES:
         raise InvalidParameterError(
             f"the tool {tool!r} has the type {text[:100]!r}, which is none of JSON Schema's nor of "
-            f"Python's; known are {', '.join(sorted(_TYPES))}, float, dict, List[int]"
+            f"Python's; known are {', '.join(sorted(TYPES))}, float, dict, List[int]"
         )
-    result: dict[str, Any] = {"type": _NAMES[head]}
+    result: dict[str, Any] = {"type": TYPE_NAMES[head]}
     if head == "tuple" and arguments and "..." not in inside:
         result["prefixItems"] = [_read(tool, part, depth + 1) for part in arguments]
         result |= {"items": False, "minItems": len(arguments)}

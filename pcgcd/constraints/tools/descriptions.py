@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pcgcd.constraints.tools.argument_types import is_flat, names_type
-from pcgcd.errors import InvalidParameterError
+from pcgcd.constraints.tools.recognition import describes_arguments, looks_like_schema
+from pcgcd.errors import InvalidParameterError, UnsupportedConstraintError
 
 # OpenAI and plain; MCP; Anthropic; Gemini.
 _ARGUMENTS = (
@@ -19,7 +19,20 @@ _ARGUMENTS = (
 _RESULTS = frozenset(
     {"outputSchema", "output_schema", "responseJsonSchema", "response", "returns", "return"}
 )
-_SIGNS = ("properties", "$ref", "anyOf", "oneOf", "allOf", "items", "enum", "additionalProperties")
+# What describes a tool otherwise. A schema itself under one of these is still an error.
+_OTHER_KEYS = """
+    name description title type annotations _meta meta metadata icons tags version strict behavior
+    cache_control defer_loading eager_input_streaming input_examples examples example execution
+    allowed_callers securitySchemes
+"""
+# What could only be arguments, or further functions, whatever stands there.
+_ARGUMENT_KEYS = """
+    parameter parameters params param argument arguments args arg kwargs properties required
+    input inputs schema jsonschema inputschema argsschema argumentsschema paramsschema
+    parameterschema parametersschema parametersjsonschema inputparameters $ref $defs definitions
+    anyof oneof allof additionalproperties patternproperties tools functions functiondeclarations
+"""
+_OTHERS, _MEANT = frozenset(_OTHER_KEYS.split()), frozenset(_ARGUMENT_KEYS.split())
 
 
 def listed_tools(given: Any) -> list[dict[str, Any]]:
@@ -45,6 +58,8 @@ def _unwrapped(tool: Any, index: int) -> dict[str, Any]:
         )
     if wrapper:
         _check_read(name, {key: value for key, value in tool.items() if key != wrapper}, ())
+        _check_kind(name, tool.get("type"), inner)
+    _check_kind(name, inner.get("type"), inner)
     return inner  # type: ignore[no-any-return]  # a dict, since it has a name
 
 
@@ -69,19 +84,30 @@ def arguments_of(tool: dict[str, Any]) -> Any:
     return None
 
 
+def _check_kind(name: str, kind: Any, tool: dict[str, Any]) -> None:
+    """Refuse a tool that is no function, whose arguments only its vendor knows."""
+    is_function = kind is None or (isinstance(kind, str) and kind.lower() == "function")
+    if is_function or any(tool.get(key) is not None for key in _ARGUMENTS):
+        return
+    inside = "give the tools inside it themselves, " if kind == "namespace" else ""
+    raise UnsupportedConstraintError(
+        f"the tool {name!r} has the type {repr(kind)[:60]} and no schema of arguments, so it is no "
+        f"function that can be constrained; {inside}describe its arguments under 'parameters', or "
+        "leave it out"
+    )
+
+
 def _check_read(name: str, tool: dict[str, Any], read: tuple[str, ...]) -> None:
-    """Refuse a key that is not read, but describes arguments by the looks of it."""
+    """Refuse a key that is not read, but describes arguments by its name or its looks."""
     for key, value in tool.items():
-        if key in read or key in _RESULTS or not isinstance(value, dict):
+        if key in read or key in _RESULTS:
             continue
-        if _looks_like_schema(value):
+        meant = isinstance(key, str) and key.lower().replace("_", "").replace("-", "") in _MEANT
+        filled = bool(value) and isinstance(value, dict | list | tuple | str)
+        found = looks_like_schema if key in _OTHERS else describes_arguments
+        if (meant and filled) or found(value):
             raise InvalidParameterError(
-                f"the tool {name!r} has a schema under {key!r}, which is not read; put the schema "
-                f"of the arguments under one of {', '.join(map(repr, _ARGUMENTS))}, or remove it"
+                f"the tool {name!r} describes arguments under {key!r}, which is not read; put the "
+                f"schema of the arguments under one of {', '.join(map(repr, _ARGUMENTS))}, or "
+                "remove it"
             )
-
-
-def _looks_like_schema(value: dict[str, Any]) -> bool:
-    if any(isinstance(value.get(sign), dict | list) for sign in _SIGNS) or "$ref" in value:
-        return True
-    return names_type(value.get("type")) or (bool(value) and is_flat(value))

@@ -20,7 +20,7 @@ from pcgcd.constraints.json_schema.layout import in_order, listing, make_layout
 from pcgcd.constraints.json_schema.limits import Limits, largest
 from pcgcd.constraints.json_schema.objects import object_parts
 from pcgcd.constraints.json_schema.reading import Reader, relaxed_keywords
-from pcgcd.constraints.tools.argument_types import parameters_schema
+from pcgcd.constraints.tools.argument_types import parameters_schema, undescribed
 from pcgcd.constraints.tools.calls import CallReader, without_functions
 from pcgcd.constraints.tools.descriptions import arguments_of, listed_tools
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError, UnsupportedConstraintError
@@ -55,7 +55,7 @@ def function_call(
         tools: The functions: ``{"name": ..., "parameters": <JSON schema>}``, bare or as OpenAI
             wraps them in ``{"type": "function", "function": ...}``; with ``inputSchema`` as MCP has
             them (also its whole ``{"tools": [...]}``), or with ``input_schema`` as Anthropic does;
-            or any of these as JSON text. A schema under another key is an error. Or Python
+            or any of these as JSON text. Arguments under another key are an error. Or Python
             functions with type hints, or classes with fields such as pydantic models.
             Types may also be those of Python (``float``, ``dict``, ``List[int]``,
             ``str, optional``), and ``parameters`` a plain
@@ -74,6 +74,12 @@ def function_call(
         state_limit: As there.
         strict: As there.
         relax: As there.
+
+    Raises:
+        InvalidParameterError: A tool is none, or describes arguments where they are not read.
+        UnsupportedConstraintError: A tool is built into a vendor's model and describes no
+            arguments, or a keyword cannot be honoured; the message names both.
+        EmptyLanguageError: No arguments satisfy the schema of a function.
 
     >>> weather = {
     ...     "name": "weather",
@@ -120,15 +126,15 @@ def function_call(
         return layout.bracketed("[", listing(call, layout.comma, least, most), "]")
 
     value = largest(reader, base, limits, build)
-    if value == NOTHING:
-        raise EmptyLanguageError("no arguments satisfy the schema of any of the functions")
-    expression = layout.spaces + value + layout.spaces
-
     paths: list[tuple[str | int, ...]] = [("$defs", name) for name in described]
     if style == "json":
         paths = [("anyOf", i, "properties", arguments_key) for i in range(len(described))]
     places = (document.child(document.root, *path) for path in paths)
     formulas = dict(zip(described, map(holds, places), strict=True))
+    _check_possible(described, [name for name in described if not reader.possible(formulas[name])])
+    if value == NOTHING:
+        _check_possible(described, list(described))
+    expression = layout.spaces + value + layout.spaces
 
     def check(text: bytes) -> bool:
         found = CallReader(style, name_key, arguments_key)(text.decode())
@@ -164,8 +170,26 @@ def _described(tools: Any) -> _Tools:
         name = tool["name"]
         if name in result:
             raise InvalidParameterError(f"two tools are called {name!r}; names must differ")
-        result[name] = parameters_schema(name, arguments_of(tool), i)
+        openapi = tool.get("parameters") is not None
+        result[name] = parameters_schema(name, arguments_of(tool), i, openapi=openapi)
     return result
+
+
+def _check_possible(tools: _Tools, impossible: list[str]) -> None:
+    """Refuse functions that nothing can call."""
+    for name in impossible:
+        missing = undescribed(tools[name])
+        if missing:
+            raise EmptyLanguageError(
+                f"no arguments satisfy the schema of {name!r}: it requires {missing[0]!r}, which "
+                f"it does not describe; describe it under 'properties', or remove it from "
+                f"'required'"
+            )
+    if impossible:
+        raise EmptyLanguageError(
+            f"no arguments satisfy the schema of {', '.join(map(repr, impossible))}; make it "
+            f"possible, or leave the function out"
+        )
 
 
 def _as_schema(tools: _Tools, name_key: str, arguments_key: str) -> dict[str, Any]:
