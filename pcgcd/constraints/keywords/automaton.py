@@ -24,7 +24,10 @@ from pcgcd.automata.expressions.utf8 import (
     normalise_ranges,
     subtract_ranges,
 )
+from pcgcd.constraints.keywords.disjoint import Choices, DisjointConcepts
 from pcgcd.constraints.keywords.letters import LETTERS, is_letter
+from pcgcd.constraints.keywords.overlaps import overlapping_concepts
+from pcgcd.constraints.keywords.requirement import Requirement
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError
 
@@ -38,24 +41,13 @@ _OTHERS_BEYOND = subtract_ranges(_BEYOND, LETTERS)
 _lead_bytes, _later_bytes = lru_cache(lead_bytes), lru_cache(later_bytes)
 
 
-class Requirement(NamedTuple):
-    """How often a concept must occur: at least, and at most (None: any number)."""
-
-    least: int
-    most: int | None
-
-    @property
-    def highest(self) -> int:
-        """The count above which nothing changes, or after which the text is lost."""
-        return self.least if self.most is None else self.most
-
-
 class _Place(NamedTuple):
     """A state between two characters."""
 
     counts: tuple[int, ...]  # how often each concept has occurred, up to what matters
     progress: int  # how many of the ordered concepts have occurred in their order
     nodes: frozenset[int]  # where in the trie the text may be; at the root after a non-letter
+    choices: tuple[Choices, ...]  # what is taken of each set of overlapping concepts
     ended: bool  # whether the text may end here
 
 
@@ -87,10 +79,23 @@ class KeywordBuilder:
         self.trie = self.trie.merged()
         self.ban = 1 << len(self.requirements)
         self.letters = _ASCII_LETTERS | (_DIGITS if self.digits else 0)
+        self.disjoint: list[DisjointConcepts] = []
+        requirements, order = list(self.requirements), self.order
+        for bits in overlapping_concepts(self.trie, requirements, order, self._key_continues):
+            wanted = {bit: self.requirements[bit] for bit in bits}
+            self.disjoint.append(
+                DisjointConcepts(self.trie, wanted, order, self.variants, self._continues)
+            )
+            # The others are counted wherever they occur.
+            self.order = ()
+            for bit in bits:
+                requirements[bit] = Requirement(0, None)
+        self.requirements = requirements
 
     def build(self) -> FiniteAutomaton:
         """The automaton, without states from which no text ends."""
-        start = self._place((0,) * len(self.requirements), 0, frozenset({0}), last=None)
+        choices = tuple(each.start() for each in self.disjoint)
+        start = self._place((0,) * len(self.requirements), 0, frozenset({0}), choices, last=None)
         self._number(start)
         while self.waiting:
             self._expand(self.waiting.pop())
@@ -102,6 +107,16 @@ class KeywordBuilder:
                 "allow other forms or more occurrences"
             )
         return result
+
+    def _continues(self, character: str) -> bool:
+        """Whether words go on at a character of a text."""
+        if ord(character) < 128:
+            return bool(self.letters >> ord(character) & 1)
+        return is_letter(character)
+
+    def _key_continues(self, key: str) -> bool:
+        """Whether words go on at whatever stands in a text for a character of the trie."""
+        return all(map(self._continues, self.variants[key]))
 
     # -- from character to character ----------------------------------------------------------
 
@@ -142,7 +157,12 @@ class KeywordBuilder:
         return tuple(following), progress
 
     def _place(
-        self, counts: tuple[int, ...], progress: int, nodes: Iterable[int], last: str | None
+        self,
+        counts: tuple[int, ...],
+        progress: int,
+        nodes: Iterable[int],
+        choices: tuple[Choices, ...],
+        last: str | None,
     ) -> _Place:
         matters = self._matters(counts, progress)
         kept = frozenset(node for node in nodes if self.trie.below[node] & matters)
@@ -151,8 +171,10 @@ class KeywordBuilder:
             seen = self._after(counts, progress, kept)
             if seen is not None and seen[1] == len(self.order):
                 met = zip(seen[0], self.requirements)
-                ended = all(count >= wanted.least for count, wanted in met)
-        return _Place(counts, progress, kept, ended)
+                ended = all(count >= wanted.least for count, wanted in met) and all(
+                    each.may_end(own) for each, own in zip(self.disjoint, choices)
+                )
+        return _Place(counts, progress, kept, choices, ended)
 
     def _step(self, place: _Place, character: str, letter: bool, nodes: set[int]) -> int | None:
         """The state after a character that leads to the given nodes; "" stands for any other."""
@@ -164,7 +186,12 @@ class KeywordBuilder:
                 return None
             counts, progress = seen
             reached = nodes | {0}
-        return self._number(self._place(counts, progress, reached, character or None))
+        choices = tuple(
+            each.step(own, character, letter) for each, own in zip(self.disjoint, place.choices)
+        )
+        if not all(own.open for own in choices):
+            return None
+        return self._number(self._place(counts, progress, reached, choices, character or None))
 
     # -- from byte to byte --------------------------------------------------------------------
 
@@ -174,16 +201,17 @@ class KeywordBuilder:
             for key, child in self.trie.children[node].items():
                 for character in self.variants[key]:
                     moves.setdefault(character, set()).add(child)
+        for each, own in zip(self.disjoint, place.choices):
+            for character in each.characters(own):
+                moves.setdefault(character, set())
         letter = self._step(place, "", True, set())
         other = self._step(place, "", False, set())
         beyond: list[tuple[int, int | None]] = []
         masks: dict[int | None, int] = {}
         special = 0
         for character, nodes in moves.items():
-            is_ascii = ord(character) < 128
-            continues = self.letters >> ord(character) & 1 if is_ascii else is_letter(character)
-            target = self._step(place, character, bool(continues), nodes)
-            if is_ascii:
+            target = self._step(place, character, self._continues(character), nodes)
+            if ord(character) < 128:
                 special |= 1 << ord(character)
                 masks[target] = masks.get(target, 0) | 1 << ord(character)
             else:

@@ -12,8 +12,9 @@ from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
 from pcgcd.constraints.checks import at_most, is_range, literal_text
-from pcgcd.constraints.keywords.automaton import KeywordBuilder, Requirement
+from pcgcd.constraints.keywords.automaton import KeywordBuilder
 from pcgcd.constraints.keywords.inflection import inflections
+from pcgcd.constraints.keywords.requirement import Requirement
 from pcgcd.constraints.keywords.word_trie import WordTrie
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
@@ -43,8 +44,13 @@ def keywords(
     Cyrillic, Hebrew and Arabic ones (:func:`~pcgcd.constraints.keywords.letters.is_letter`); if any
     word has a digit, digits too, so that "100" does not occur in "1000". Accents may be composed or
     not, apostrophes straight or typographic, and a concept of several words ("ice cream") occurs
-    with one space or one hyphen between them. A form that is itself another concept counts for that
-    one only, and an inflection of several concepts for the first of them.
+    with one space or one hyphen between them.
+
+    No word counts for two concepts. A form that is itself another concept counts for that one only,
+    an inflection of several concepts for the first of them, and where forms overlap, there must be
+    enough occurrences that share no words: with the concepts "dog" and "hot dog", "a hot dog" has
+    one of them, and "a dog and a hot dog" has both. In a mapping, a form that is given to two
+    concepts counts for both.
 
     Args:
         concepts: The concepts, or a mapping from each concept to its forms. A concept that is given
@@ -59,10 +65,13 @@ def keywords(
         ends_with: Characters (1,000 at most) of which one must end the text, for example ``".!?"``.
         bans: Words that must not occur as whole words; they are not inflected.
         counts: How often concepts occur: ``{"dog": (1, 2)}``, ``{"dog": 2}``, ``{"dog": (2,
-            None)}``; otherwise at least once. Occurrences are distinguished by where they end.
+            None)}``; otherwise at least once. Occurrences are distinguished by where they end; one
+            that lies within another that is taken ("dog" within "hot dog") does not count towards
+            what there may be at most.
         alphabet: Any text in UTF-8, or printable ASCII only (a smaller automaton).
         state_limit: Raise rather than build an automaton with more states. The states grow with
-            the product of the counts, so as 2 ** (number of concepts).
+            the product of the counts, so as 2 ** (number of concepts), and faster for concepts
+            whose forms overlap.
 
     Raises:
         EmptyLanguageError: If no text would do, for example because of the bans.
