@@ -19,6 +19,11 @@ from pcgcd.errors import InvalidParameterError
 
 # Where a schema holds values, in which nothing is a schema.
 _VALUES = frozenset({"default", "examples", "const", "enum"})
+# How the text of a date with a time ends, by whether the type wants an offset.
+_ENDS = {
+    "aware": r"(?:[zZ]|[+-][0-9]{2}:[0-9]{2})$",
+    "naive": r":[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?$",
+}
 _ARGUMENT = re.compile(r"^\s*\*{0,2}(\w+)(?:\s*\([^)]*\))?\s*:\s*(.*)$")
 
 
@@ -50,7 +55,7 @@ def type_schema(kind: Any) -> TypeSchema:
     pydantic = package("pydantic", "a schema from a Python type", "give the JSON schema itself")
     try:
         adapter = pydantic.TypeAdapter(_typed_dict(kind))
-        schema = adapter.json_schema()
+        schema = adapter.json_schema(schema_generator=_schema_generator())
     except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError) as e:
         raise InvalidParameterError(
             f"{_name(kind)} has no JSON schema: {str(e).splitlines()[0].rstrip('.')}; give a "
@@ -67,6 +72,19 @@ def type_schema(kind: Any) -> TypeSchema:
             ) from error
 
     return TypeSchema(_closed(schema), read)
+
+
+def _schema_generator() -> Any:
+    """Pydantic's schemas, which also say whether a time has an offset where the type says so."""
+    base: Any = package("pydantic.json_schema", "a schema from a Python type").GenerateJsonSchema
+
+    class Generator(base):  # type: ignore[misc]  # pydantic may be missing
+        def datetime_schema(self, schema: Any) -> dict[str, Any]:
+            result: dict[str, Any] = super().datetime_schema(schema)
+            end = _ENDS.get(schema.get("tz_constraint"))
+            return {**result, "pattern": end} if end else result
+
+    return Generator
 
 
 def options_of(kind: Any) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pcgcd.automata.expressions import ANY_BYTE, ANYTHING, EMPTY_STRING, repeat, star, union
 from pcgcd.automata.expressions.utf8 import ANY_CHARACTER, character_set
+from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.basics.choices import check_one_of
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
@@ -29,12 +30,16 @@ def literal(text: str) -> Constraint:
     return Constraint(literal_text(text, "literal"), repr(text))
 
 
-def choice(options: Iterable[str | Constraint] | Any) -> Constraint:
+def choice(
+    options: Iterable[str | Constraint] | Any, *, state_limit: int | None = None
+) -> Constraint:
     """Accept any one of several texts or constraints (200,000 at most).
 
     Args:
         options: Texts and constraints; or a ``Literal[...]`` or an enum, whose options are parsed
             into what they stand for.
+        state_limit: How many states the automaton may have (250,000, or what an option allows if
+            that is more).
 
     >>> from typing import Literal
     >>> choice(Literal["small", "large"]).parse("small")
@@ -44,7 +49,7 @@ def choice(options: Iterable[str | Constraint] | Any) -> Constraint:
     """
     meanings = options_of(options)
     if meanings is not None:
-        return replace(choice(list(meanings)), reader=meanings.__getitem__)
+        return replace(choice(list(meanings), state_limit=state_limit), reader=meanings.__getitem__)
     if isinstance(options, str | bytes) or not isinstance(options, Iterable):
         raise InvalidParameterError(
             f"choice takes several options, such as a list of texts, but {options!r:.60} was given"
@@ -52,14 +57,16 @@ def choice(options: Iterable[str | Constraint] | Any) -> Constraint:
     chosen = at_most(options, "options of a choice")
     if not chosen:
         raise InvalidParameterError("choice needs at least one option, but none was given")
+    if state_limit is not None:
+        check_whole_number("state_limit", state_limit, 1)
     expressions = [
         option.expression if isinstance(option, Constraint) else literal_text(option, "an option")
         for option in chosen
     ]
-    dropped = tuple(
-        note for option in chosen if isinstance(option, Constraint) for note in option.dropped
-    )
-    return Constraint(union(*expressions), f"choice of {len(chosen)}", dropped)
+    constraints = [option for option in chosen if isinstance(option, Constraint)]
+    dropped = tuple(note for option in constraints for note in option.dropped)
+    limit = state_limit or max([STATE_LIMIT, *(option.state_limit for option in constraints)])
+    return Constraint(union(*expressions), f"choice of {len(chosen)}", dropped, state_limit=limit)
 
 
 def any_text(least: int = 0, most: int | None = None, *, alphabet: str | None = None) -> Constraint:

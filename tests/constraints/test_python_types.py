@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import re
 import sys
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from pcgcd.constraints import (
 )
 from pcgcd.constraints.python_types import function_tool, type_schema
 from pcgcd.errors import InvalidParameterError, MissingDependencyError
+from tests.constraints.json_walks import random_text
 
 
 class Size(Enum):
@@ -134,6 +136,60 @@ def test_what_a_type_checks_beyond_its_schema_is_an_error_of_ours() -> None:
     assert json_schema(Even).parse('{"x": 4}').x == 4
     with pytest.raises(InvalidParameterError, match=r"beyond it.*must be even"):
         json_schema(Even).parse('{"x": 3}')
+
+
+# -- times: pydantic is the judge -----------------------------------------------------------------
+
+
+def _reads(kind: Any, text: str) -> bool:
+    try:
+        pydantic.TypeAdapter(kind).validate_json(json.dumps(text))
+    except (pydantic.ValidationError, OverflowError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("unit", [1, 10**6, 86_400 * 10**6, 365 * 86_400 * 10**6])
+def test_durations_that_pydantic_prints_are_accepted(unit: int) -> None:
+    durations, rng = pydantic.TypeAdapter(dt.timedelta), random.Random(unit)
+    most = dt.timedelta.max // dt.timedelta(microseconds=1)
+    ends = [dt.timedelta.max, dt.timedelta.min, dt.timedelta(0), dt.timedelta.resolution]
+    sizes = [int(10 ** rng.uniform(0, 20)) * unit for _ in range(1500)]
+    parts = [dt.timedelta(microseconds=size) for size in sizes if size <= most]
+    constraint = json_schema(dt.timedelta)
+    for value in (*ends, *parts, *(-part for part in parts)):
+        text = durations.dump_json(value).decode()
+        assert constraint.matches(text), text
+    for value in (*ends, *parts[:50]):
+        assert constraint.parse(durations.dump_json(value).decode()) == value
+
+
+def test_no_duration_is_accepted_that_pydantic_refuses() -> None:
+    constraint = json_schema(dt.timedelta)
+    for seed in range(300):
+        text = random_text(constraint, seed, 5 + seed % 40).decode()
+        assert isinstance(constraint.parse(text), dt.timedelta)
+    for text in ("P2739726Y10D", "P2739727Y", "-P2739726Y9DT1S", "P2739726Y9DT24H", "P", "1Y"):
+        assert not _reads(dt.timedelta, text)
+        assert not constraint.matches(json.dumps(text)), text
+
+
+@pytest.mark.parametrize("kind", [pydantic.AwareDatetime, pydantic.NaiveDatetime, dt.datetime])
+@pytest.mark.parametrize("offset", ["", "Z", "z", "+00:00", "-00:00", "+23:59", "-11:30"])
+def test_times_have_an_offset_where_their_type_wants_one(kind: Any, offset: str) -> None:
+    constraint, inside = json_schema(kind), json_schema(list[kind])
+    for time in ("2024-01-01T00:00:00", "2024-02-29T23:59:59.123456", "0001-12-31T10:11:12.5"):
+        text = time + offset
+        assert constraint.matches(json.dumps(text)) == _reads(kind, text), text
+        assert inside.matches(json.dumps([text])) == _reads(kind, text), text
+
+
+@pytest.mark.parametrize("kind", [pydantic.AwareDatetime, pydantic.NaiveDatetime])
+def test_times_with_and_without_an_offset_can_be_read_back(kind: Any) -> None:
+    constraint = json_schema(kind)
+    for seed in range(60):
+        found = constraint.parse(random_text(constraint, seed).decode())
+        assert (found.tzinfo is None) == (kind is pydantic.NaiveDatetime)
 
 
 def test_types_without_a_schema_are_refused() -> None:

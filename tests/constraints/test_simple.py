@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcgcd import Vocabulary
-from pcgcd.constraints import any_text, choice, length, literal, not_containing, regex
-from pcgcd.errors import EmptyLanguageError, InvalidParameterError
+from pcgcd.constraints import Constraint, any_text, choice, length, literal, not_containing, regex
+from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
 SMALL = "abAé😀"
 TEXTS = ["".join(letters) for n in range(4) for letters in product("abé", repeat=n)]
@@ -55,6 +55,23 @@ def test_any_text_and_length_count_characters(least: int, extra: int | None, tex
 def test_length_counts_bytes(least: int, extra: int, text: str) -> None:
     wanted = least <= len(text.encode()) <= least + extra
     assert length(least, least + extra, unit="bytes").matches(text) == wanted
+
+
+def test_a_choice_may_have_more_states() -> None:
+    words = [f"{number:04}" for number in range(500)]
+    with pytest.raises(AutomatonTooLargeError, match="larger state_limit"):
+        choice(words, state_limit=100).matches("0000")
+    assert choice(words, state_limit=5000).state_limit == 5000
+    assert choice(words, state_limit=5000).matches("0499")
+    assert not choice(words, state_limit=5000).matches("0500")
+    large = Constraint(literal("a").expression, state_limit=10**6)
+    assert choice(["b", large]).state_limit == 10**6
+    assert choice(["b", large], state_limit=9).state_limit == 9
+    small = Constraint(literal("a").expression, state_limit=9)
+    assert choice(["b" * 99, small]).matches("b" * 99)
+    for wrong in (0, "x", 2.5):
+        with pytest.raises(InvalidParameterError, match="state_limit must be"):
+            choice(words, state_limit=wrong)  # type: ignore[arg-type]
 
 
 def test_any_text_is_valid_utf8() -> None:

@@ -130,14 +130,29 @@ FORMATS: dict[str, str] = {
 }
 
 # What types of Python write and read: times without an offset too, at most six decimals, durations
-# with a sign and parts of a second.
+# with a sign and parts of a second. A year is 365 days, and there are at most 999,999,999 days.
 _MICRO = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 _PART = r"[0-9]{1,5}"
-_PARTS = rf"(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}(?:\.[0-9]{{1,6}})?S)?"
+_PARTS = rf"T(?=.)(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}(?:\.[0-9]{{1,6}})?S)?"
+_REST_OF_YEAR = r"(?:[1-9]?[0-9]|[12][0-9]{2}|3(?:[0-5][0-9]|6[0-4]))D"
+_SIXTY = "[1-5]?[0-9]"
+_REST_OF_DAY = rf"T(?=.)(?:(?:1?[0-9]|2[0-3])H)?(?:{_SIXTY}M)?(?:{_SIXTY}(?:\.[0-9]{{1,6}})?S)?"
+_YEARS = (  # from a million on; only the rest of a year fits beside as many
+    r"(?:1[0-9]{6}|2[0-6][0-9]{5}|27[0-2][0-9]{4}|273[0-8][0-9]{3}|2739[0-6][0-9]{2}|27397[01][0-9]"
+    r"|273972[0-5])Y"
+)
+_SPANS = "|".join(
+    (
+        rf"-?P(?:(?:[1-9][0-9]{{0,5}}Y)?{_PART}D|[1-9][0-9]{{0,5}}Y)(?:{_PARTS})?",
+        rf"-?P{_PARTS}",
+        rf"-?P(?:{_YEARS}(?:{_REST_OF_YEAR})?|2739726Y(?:[0-8]D)?)(?:{_REST_OF_DAY})?",
+        rf"P2739726Y9D(?:{_REST_OF_DAY})?|-P2739726Y9D",
+    )
+)
 PYTHON_FORMATS = {
     "time": rf"^{_MICRO}{_OFFSET}?$",
     "date-time": rf"^(?!0000){_DATE}T{_MICRO}{_OFFSET}?$",
-    "duration": rf"^-?P(?:{_PART}D(?:T(?=.){_PARTS})?|T(?=.){_PARTS})$",
+    "duration": rf"^(?:{_SPANS})$",
 }
 
 EXACT = frozenset({"date", "time", "date-time", "ipv4", "ipv6", "uuid"})
