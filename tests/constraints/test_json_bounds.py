@@ -54,18 +54,22 @@ ORDER = {
 }
 
 
+def without_escapes(count: int) -> tuple[str, ...]:
+    return tuple(f"escapes by number at #/properties/k{k}" for k in range(count))
+
+
 def test_ten_strings_of_500_keep_their_bounds() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         constraint = json_schema(strings(10, 500))
-    assert constraint.dropped == ()
+    assert constraint.dropped == without_escapes(10)
     assert constraint.matches(strings_text(10, 500))
     assert not constraint.matches(strings_text(10, 501))
 
 
 def test_a_hundred_strings_of_255_keep_their_bounds() -> None:
     constraint = json_schema(strings(100, 255))
-    assert constraint.dropped == ()
+    assert constraint.dropped == without_escapes(100)
     assert constraint.matches(strings_text(100, 255))
     assert not constraint.matches(strings_text(100, 256))
 
@@ -84,7 +88,8 @@ def test_only_the_largest_bounds_are_lowered_and_each_is_reported() -> None:
     with pytest.warns(LoweredBoundWarning, match=r"#/properties/k1.*state_limit") as caught:
         constraint = json_schema(schema, state_limit=20_000)
     assert [warning.filename for warning in caught] == [__file__]
-    (line,) = constraint.dropped
+    line, *escapes = constraint.dropped
+    assert sorted(escapes) == list(without_escapes(3))
     words = line.split()
     assert words[:6] == ["maxLength", "at", "#/properties/k1/maxLength", "lowered", "from", "5,000"]
     lowered = int(words[-1].replace(",", ""))
@@ -116,14 +121,62 @@ def test_calls_report_lowered_bounds_too() -> None:
     tool = {"name": "f", "parameters": strings(2, 100_000)}
     with pytest.warns(LoweredBoundWarning, match="maxLength"):
         call = function_call([tool])
-    assert len(call.dropped) == 2
+    assert ["lowered" in line for line in call.dropped] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "longer"),
+    [
+        (
+            {"type": "array", "items": {"type": "integer"}, "maxItems": 5_000},
+            json.dumps([7] * 5_000),
+            json.dumps([7] * 5_001),
+        ),
+        (
+            {
+                "type": "array",
+                "items": {"type": "array", "items": {"type": "string", "maxLength": 1_000}},
+                "maxItems": 20,
+            },
+            json.dumps([["x" * 1_000]] * 20),
+            json.dumps([[]] * 21),
+        ),
+        (
+            {"additionalProperties": {"type": "integer"}, "maxProperties": 900},
+            json.dumps({f"k{k}": k for k in range(900)}),
+            json.dumps({f"k{k}": k for k in range(901)}),
+        ),
+    ],
+    ids=["numbers", "strings", "properties"],
+)
+def test_counts_are_kept_as_far_as_the_limit_of_states_goes(
+    schema: Any, text: str, longer: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        constraint = json_schema(schema)
+    assert not [line for line in constraint.dropped if "lowered" in line]
+    assert constraint.automaton.num_states <= 250_000
+    assert constraint.matches(text)
+    assert not constraint.matches(longer)
+
+
+@pytest.mark.parametrize("length", [32, 2_857, 2_858, 4_000])
+def test_strings_without_escapes_by_number_are_listed(length: int) -> None:
+    schema = {"properties": {"a": {"type": "string", "maxLength": length}}}
+    constraint = json_schema(schema)
+    is_escaped = constraint.matches(r'{"a": "caf\u00e9"}')
+    assert constraint.dropped == (() if is_escaped else ("escapes by number at #/properties/a",))
+    assert is_escaped == (length <= 2_857)
+    assert constraint.matches('{"a": "café\\n\\""}')
 
 
 def test_what_is_too_large_recommends_options_that_exist() -> None:
     schema = {"type": "array", "items": ORDER, "minItems": 2_000}
     with pytest.raises(AutomatonTooLargeError, match="state_limit"):
         json_schema(schema)
-    assert json_schema(schema, state_limit=4_000_000).dropped == ()
+    left_out = json_schema(schema, state_limit=4_000_000).dropped
+    assert left_out == ("escapes by number at #/items/properties/customer",)
     with pytest.raises(InvalidParameterError, match="state_limit"):
         json_schema(schema, state_limit=0)
 

@@ -68,6 +68,14 @@ def test_what_cannot_be_relaxed_is_an_error(relax: Any) -> None:
         json_schema(UNIQUE, relax=relax)
 
 
+@pytest.mark.parametrize("relax", [3, None, [["uniqueItems"]]])
+def test_relax_is_several_keywords(relax: Any) -> None:
+    with pytest.raises(InvalidParameterError, match="relax must be several keywords"):
+        json_schema({}, relax=relax)
+    with pytest.raises(InvalidParameterError, match="relax must be several keywords"):
+        function_call([{"name": "f"}], relax=relax)
+
+
 @pytest.mark.parametrize("style", ["json", "python"])
 def test_arguments_are_checked_too(style: Any) -> None:
     tool = {"name": "f", "parameters": {"type": "object", "properties": {"x": UNIQUE}}}

@@ -16,7 +16,7 @@ from pcgcd.automata.expressions import (
     literal,
     union,
 )
-from pcgcd.automata.expressions.compilation import compile_block
+from pcgcd.automata.expressions.compilation import compile_block, compile_expression
 from pcgcd.automata.expressions.substitution import Substitution
 from pcgcd.automata.limits import STATE_LIMIT
 from pcgcd.constraints.json_schema.arrays import array_expression
@@ -49,6 +49,8 @@ _SMALL = 200
 # How much larger than an automaton the expression may be that it is made of.
 _EASY = 4
 _BRACKETS = b"[{"
+# How many states are left to the rest of the schema where items are counted as far as possible.
+_BESIDE_ITEMS = 1_000
 _MAX_LEVELS = 60
 _MAX_FORMULAS = 20_000
 
@@ -157,8 +159,10 @@ class Builder:
         most = max(self.style.max_length, spec.least)
         if spec.most is not None and spec.most > most and spec.values is None:
             self.lower("maxLength", spec.most, most)
-        if max(spec.least, spec.most or 0) > SHORT:
+        if spec.values is None and max(spec.least, spec.most or 0) > SHORT:
             self._ties.add(_Tie.ESCAPES)
+            if not self.style.escapes:
+                self.note(f"escapes by number at {self._place}")
         return string_expression(
             spec, self.style.max_length, self.style.escapes, self.style.notations
         )
@@ -206,9 +210,14 @@ class Builder:
                 self._joined[new] = new_joined
         self._free = [free_value(self._writing, d) for d in range(len(other._free) + levels)]
 
-    def item_limit(self, item: Expression) -> int:
-        """How many items can be counted at all."""
-        return max(1, self.style.max_states // item.size)
+    def item_limit(self, item: Expression, wanted: int = 1) -> int:
+        """How many items can be counted at all; exact where it matters if so many are wanted."""
+        size, most = item.size, self.style.max_states
+        if size * wanted > most and size < _SMALL:
+            exact = compile_expression(self.style.layout.comma + item).num_states - 1
+            if exact < size:
+                size, most = exact, most - _BESIDE_ITEMS
+        return max(1, most // size)
 
     def at_most(
         self, keyword: str, most: int, item: Expression, *, least: int = 0, beside: int = 0
@@ -217,10 +226,16 @@ class Builder:
 
         At least ``least`` must be possible, and ``beside`` others cost nothing.
         """
-        used = beside + min(self.item_limit(item), max(self.style.max_items, least))
+        limit = self.item_limit(item, most - beside)
+        used = beside + min(limit, max(self.style.max_items, least))
         if used < most:
             self.lower(keyword, most, used)
         return min(used, most)
+
+    @property
+    def lowered_bounds(self) -> list[str]:
+        """The bounds that were lowered."""
+        return [line for line in self.lowered if " lowered from " in line]
 
     def lower(self, keyword: str, bound: int, used: int) -> None:
         """Note that a bound at the current place is lowered."""

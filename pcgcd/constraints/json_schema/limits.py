@@ -115,6 +115,12 @@ def largest(
             continue
         if candidate != narrowest:
             break
+    # Bounds that can be kept if there may be more states are kept.
+    if builder.lowered_bounds and candidate == reaches[0] and len(reaches) > 1:
+        with suppress(AutomatonTooLargeError):
+            kept, keeper = attempt(replace(style, **reaches[1]._asdict()))
+            if not keeper.lowered_bounds:
+                built, builder = kept, keeper
     # Each level of free values at most doubles the automaton.
     levels = next((more for more, most in _DEEPER.items() if built.size << more <= most), 0)
     if levels and deepen and limits.free_depth is None and builder.has_free_values:
@@ -190,8 +196,10 @@ def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
     ):
         builder.lower_depth("free_depth", usual.free_depth, style.free_depth)
     everywhere = reader.document.everywhere
-    reader.dropped = everywhere((*reader.dropped, *builder.lowered))
-    lowered = [line for line in everywhere(builder.lowered) if "lowered from" in line]
+    lowered = builder.lowered_bounds
+    noted = [line for line in builder.lowered if line not in lowered]
+    reader.dropped = everywhere((*reader.dropped, *lowered, *noted))
+    lowered = list(everywhere(lowered))
     if limits.max_length is not None:
         lowered = [line for line in lowered if not line.startswith("maxLength")]
     if not lowered:

@@ -61,7 +61,13 @@ def relaxed_keywords(relax: Iterable[str]) -> frozenset[str]:
     >>> sorted(relaxed_keywords(["uniqueItems"]))
     ['uniqueItems']
     """
-    names = frozenset([relax] if isinstance(relax, str) else relax)
+    try:
+        names = frozenset([relax] if isinstance(relax, str) else relax)
+    except TypeError as error:
+        raise InvalidParameterError(
+            "relax must be several keywords of JSON Schema, such as {'uniqueItems'}, but "
+            f"{relax!r:.60} was given"
+        ) from error
     if not names:
         return names
     own = (keyword for keywords in OWN_KEYWORDS.values() for keyword in keywords)

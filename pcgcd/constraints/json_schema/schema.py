@@ -40,6 +40,9 @@ def json_schema(
 
     - Properties are in the order of the schema: those of a schema before those of its sub-schemas,
       then names that only ``required`` and its like mention, then all others.
+    - Where the bounds on lengths are long (2,857 characters in all), strings of more than 32 are
+      written without escapes by number (``\u00e9``), and ``dropped`` says so: their characters
+      stand for themselves, and control characters that have no short escape are left out.
     - Whole numbers are written as ``12`` or ``12.0``; bounded numbers plainly or in normalised
       scientific notation. Strings with a pattern or a format escape only what must be escaped, and
       what is not ASCII.
