@@ -4,7 +4,8 @@ For each database of Spider's development set: the size of its automaton, what i
 to lift to GPT-2's tokens, the share of the gold queries that is accepted, and the share of sampled
 queries that SQLite prepares (``EXPLAIN``; nothing is executed). Samples are drawn in four
 ways: uniformly over the edges of the automaton or over the allowed next bytes, short or long.
-And how many kinds of SQLite's syntax diagrams are accepted.
+And how many kinds of SQLite's syntax diagrams, and how many ordinary queries of analysts, are
+accepted.
 
     python benchmarks/sql_coverage.py            # needs the data in $PCGCD_DATA
 """
@@ -179,6 +180,15 @@ def diagrams() -> dict[str, Any]:
     return {"kinds": len(kinds.KINDS), "refused": refused}
 
 
+def analysts() -> dict[str, Any]:
+    """Which ordinary queries about a shop are accepted."""
+    shop = importlib.import_module("tests.constraints.sql_analysts")
+    automaton = sql(shop.TABLES, foreign_keys=shop.FOREIGN_KEYS).automaton
+    queries = shop.queries()
+    refused = [query for query in queries if not automaton.accepts(query.encode())]
+    return {"queries": len(queries), "automaton": size(automaton), "refused": refused}
+
+
 def main(quick: bool = False, peer_python: str | None = None) -> dict[str, Any]:
     rows = [json.loads(line) for line in (DATA / "dev.jsonl").read_text().splitlines()]
     databases = sorted({row["db_id"] for row in rows})[: 2 if quick else None]
@@ -209,6 +219,7 @@ def main(quick: bool = False, peer_python: str | None = None) -> dict[str, Any]:
         "samples_prepared_share": sum(v["fine"] for v in said.values()) / drawn,
         "samples_by_verdict": {way: dict(verdicts) for way, verdicts in said.items()},
         "diagrams": diagrams(),
+        "analysts": analysts(),
         "memory": {name: memory(name) for name in ([] if quick else [TYPICAL, largest])},
         "databases": results,
     }
@@ -240,6 +251,11 @@ def tables(results: dict[str, Any]) -> list[Table | str]:
         f"{kinds['kinds'] - len(kinds['refused'])} of {kinds['kinds']} kinds of SQLite's syntax "
         f"diagrams are accepted; not: {', '.join(kinds['refused'])}."
     ]
+    shop = results["analysts"]
+    notes.append(
+        f"{shop['queries'] - len(shop['refused'])} of {shop['queries']} ordinary queries of "
+        f"analysts are accepted."
+    )
     for name, found in results["memory"].items():
         notes.append(
             f"{name} with GPT-2's tokens: {found['token_automaton']['states']:,} states and "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from ast import literal_eval
 from collections.abc import Iterator
@@ -14,10 +15,11 @@ import pytest
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.automata.expressions import Embedded
 from pcgcd.constraints.sql import sql
-from pcgcd.constraints.sql.lexical import RESERVED, spellings
+from pcgcd.constraints.sql.diagram import Diagram
+from pcgcd.constraints.sql.lexical import RESERVED, Lexicon, spellings
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
 from pcgcd.testing.walks import RandomWalks
-from tests.constraints import sql_diagrams
+from tests.constraints import sql_analysts, sql_diagrams
 
 PETS = {
     "Student": ["StuID", "LName", "Age"],
@@ -132,6 +134,18 @@ SELECT Age, n FROM (SELECT Age, COUNT(*) AS n FROM Student GROUP BY Age) AS by_a
 SELECT LName FROM Student AS anything_1 WHERE Age > 3
 SELECT LName, Age FROM Student UNION ALL SELECT PetType, weight FROM Pets ORDER BY 2 DESC, 1
 SELECT "LName", [Age], Student.`Age` FROM "Student"
+SELECT PetType AS kind, COUNT(*) AS heads, avg(weight) AS "a b" FROM Pets GROUP BY PetType
+SELECT PetType, COUNT(*) FROM Pets GROUP BY 1 ORDER BY 2 DESC, 1
+SELECT strftime('%Y', LName) AS year, SUM(Age) AS ages FROM Student GROUP BY year ORDER BY year
+SELECT LName FROM Student WHERE date(LName) >= date('now', '-7 days') ORDER BY random() LIMIT 1
+SELECT PetType, COUNT(*) AS n FROM Pets GROUP BY PetType HAVING n > 1 AND avg(weight) > 2
+SELECT weight - avg(weight) OVER (PARTITION BY PetType) AS off, 2 * rank() OVER () FROM Pets
+SELECT avg(total) FROM (SELECT PetType, sum(weight) AS total FROM Pets GROUP BY PetType) AS sums
+SELECT * FROM (SELECT *, row_number() OVER (ORDER BY Age DESC) AS rn FROM Student) WHERE rn <= 3
+SELECT s.LName FROM Student s WHERE s.Age > (SELECT s2.Age FROM Student s2 WHERE s2.Age < s.Age)
+SELECT s.LName, hp.PetID FROM Student s JOIN Has_Pet hp ON s.StuID = hp.StuID
+SELECT sum(p.weight * 2) FROM Student s JOIN Has_Pet h ON s.StuID = h.StuID JOIN Pets p ON 1 = 1
+SELECT round(100.0 * sum(CASE WHEN Age > 20 THEN 1 ELSE 0 END) / count(*), 1) FROM Student
 '''.strip().splitlines()
 
 
@@ -205,6 +219,15 @@ WITH cte AS (SELECT PetType FROM Pets) SELECT weight FROM cte
 WITH cte AS (SELECT * FROM Pets) SELECT weight FROM t
 WITH cte AS (SELECT * FROM Pets), cte AS (SELECT * FROM Student) SELECT Age FROM cte
 SELECT weight FROM (SELECT PetType FROM Pets)
+SELECT avg(n) FROM (SELECT sum(weight) AS total FROM Pets)
+SELECT rn FROM (SELECT *, row_number() OVER (ORDER BY Age) AS rnk FROM Student)
+SELECT LName AS select FROM Student
+SELECT LName AS Order FROM Student
+SELECT weight AS kind FROM Pets ORDER BY kinds
+SELECT count(*), PetType FROM Pets GROUP BY 1
+SELECT PetType FROM Pets GROUP BY 1 ORDER BY 2
+SELECT weight - avg(weight) OVER w FROM Pets
+SELECT s.LName FROM Student s WHERE s.Age > (SELECT max(s3.Age) FROM Student s2)
 VALUES (1, 2), (3)
 VALUES (1) LIMIT 1
 """.strip().splitlines()
@@ -237,6 +260,55 @@ def test_the_syntax_diagrams_of_sqlite_are_covered() -> None:
         "schema.table.column",
         "row value",
     ]
+
+
+def test_most_queries_of_analysts_are_accepted() -> None:
+    connection = connection_of(sql_analysts.TABLES)
+    automaton = automaton_of(connection, foreign_keys=sql_analysts.FOREIGN_KEYS)
+    queries = sql_analysts.queries()
+    for query in queries:
+        connection.execute(f"EXPLAIN {query}").close()
+    accepted = sum(automaton.accepts(query.encode()) for query in queries)
+    assert (accepted, len(queries)) == (65, 85)
+
+
+def test_a_table_may_be_joined_with_itself() -> None:
+    tables = {"employee": ["id", "name", "manager_id"], "city": ["id"]}
+    automaton = automaton_of(
+        tables, foreign_keys=[("employee", "employee")], max_depth=0, labels=()
+    )
+    for first, second in (("e", "m"), ("e1", "e2"), ("T1", "T2")):
+        query = (
+            f"SELECT {first}.name, {second}.name AS manager FROM employee {first} "
+            f"LEFT JOIN employee {second} ON {first}.manager_id = {second}.id"
+        )
+        connection_of(tables).execute(query)
+        assert automaton.accepts(query.encode())
+    assert not automaton.accepts(b"SELECT c1.id FROM city c1 JOIN city c2 ON c1.id = c2.id")
+    assert not automaton.accepts(b"SELECT e.name FROM employee e1 JOIN employee e2")
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_labels_are_all_words_but_reserved_ones(is_short: bool) -> None:
+    lexicon, diagram = Lexicon(3), Diagram(10_000)
+    start = diagram.state()
+    end = (lexicon.short_label if is_short else lexicon.label)(diagram, start)
+    labels = diagram.automaton(start, end)
+    words = ["revenue", "total_spent", "Avg", "x", "Z9", "inn", "isn", "frosty", "fro_", "orders"]
+    words += [word + rest for word in RESERVED for rest in ("", "s", "_", "1", "\u00e9", " ")]
+    words += [word[:-1] for word in RESERVED]
+    begins = {word[:3] for word in RESERVED}
+    for word in [*words, "", "1a", "a.b", '"a"', "a-b"]:
+        is_name = re.fullmatch("[A-Za-z][A-Za-z0-9_]*", word) is not None
+        is_free = is_name and word.lower() not in RESERVED
+        if labels.accepts(word.encode()):
+            assert is_name, word
+            sqlite3.connect(":memory:").execute(f"SELECT 1 AS {word}")
+        elif is_free:
+            # The short ones leave out words that begin like a reserved one.
+            assert is_short, word
+            assert word.isalpha(), word
+            assert word[:3].lower() in begins, word
 
 
 def test_labels_and_names_of_the_caller_can_be_referred_to() -> None:

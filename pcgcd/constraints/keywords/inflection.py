@@ -75,7 +75,7 @@ def _other_lemmas(
 ) -> set[tuple[str, str]]:
     """The words, by their part of speech, of which a word that has forms itself is a form.
 
-    Not where it is more likely a noun or verb of its own: "saw", "rose", "cooler", "glasses".
+    Not where it is more likely a word of its own: "saw", "rose", "dive", "cooler", "glasses".
     """
     own = library.getAllInflections
     result = set[tuple[str, str]]()
@@ -85,7 +85,7 @@ def _other_lemmas(
                 gerund = word.endswith("ing") and word not in NOUNS_IN_ING
                 wanted = word not in found and (gerund or not own(word, "NOUN"))
             elif kind == "NOUN":
-                wanted = not word.endswith("s")
+                wanted = not word.endswith("s") and not own(word, "VERB")
             else:
                 irregular = not word.startswith(lemma[:-1])
                 alone = not own(word, "NOUN") and not own(word, "VERB")

@@ -90,8 +90,8 @@ class Diagram:
 
         Once is enough: what is drawn has few equal parts left after that.
         """
-        empty = tuple(np.array(part, dtype=np.int64) for part in self._skips)
-        edges = tuple(np.array(part, dtype=np.int64) for part in self._reads)
+        empty = tuple(np.frombuffer(part, dtype=np.int64) for part in self._skips)
+        edges = tuple(np.frombuffer(part, dtype=np.int64) for part in self._reads)
         rows = b"".join(mask.to_bytes(32, "little") for mask in self._masks)
         members = np.unpackbits(
             np.frombuffer(rows, dtype=np.uint8).reshape(-1, 32), axis=1, bitorder="little"
@@ -104,7 +104,10 @@ class Diagram:
             states == start,
             states == end,
         )
-        return graph.refined().reversed().refined().reversed().joined()
+        del empty, edges  # much memory
+        graph = graph.refined().reversed()
+        graph = graph.refined().reversed()
+        return graph.joined()
 
     def automaton(self, start: int, end: int) -> FiniteAutomaton:
         """The same as an automaton, if it is not too large."""
@@ -154,7 +157,7 @@ def compact(part: Part) -> Part:
 
 def byte(members: Iterable[int]) -> Part:
     """One byte of a set."""
-    mask = _mask(members)
+    mask = mask_of(members)
 
     def draw(diagram: Diagram, start: int) -> int:
         end = diagram.state()
@@ -166,7 +169,7 @@ def byte(members: Iterable[int]) -> Part:
 
 def word(text: str) -> Part:
     """A text, with its ASCII letters in any case (as SQLite takes words and names)."""
-    masks = [_mask(_both_cases(value)) for value in text.encode()]
+    masks = [mask_of(_both_cases(value)) for value in text.encode()]
 
     def draw(diagram: Diagram, start: int) -> int:
         for mask in masks:
@@ -190,7 +193,7 @@ def _names(texts: tuple[str, ...]) -> Part:
         trie.insert((chr(_both_cases(value)[0]) for value in text.encode()), 0)
     graph = trie.merged()
     edges = [
-        (node, child, _mask(_both_cases(ord(key))))
+        (node, child, mask_of(_both_cases(ord(key))))
         for node, children in enumerate(graph.children)
         for key, child in children.items()
     ]
@@ -258,5 +261,6 @@ def repeated(part: Part, separator: Part | None = None) -> Part:
     return draw
 
 
-def _mask(members: Iterable[int]) -> int:
+def mask_of(members: Iterable[int]) -> int:
+    """A set of bytes as 256 bits."""
     return sum(1 << member for member in set(members))

@@ -24,6 +24,7 @@ from pcgcd.constraints.sql.functions import (
     AGGREGATES,
     COLLATIONS,
     COMMON,
+    DATES,
     ONE_ARGUMENT,
     SIZED_TYPES,
     THREE_ARGUMENTS,
@@ -52,6 +53,8 @@ class Form:
     strings: bool = False  # strings in either quotes; otherwise in single ones, and numbers
     wide: bool = False  # rare operators, literals and functions
     columns: bool = True  # columns outside of calls
+    dates: bool = False  # functions of dates, with columns and literals in any number
+    now: bool = False  # the same with literals only
 
 
 # A column, and nothing else.
@@ -177,6 +180,9 @@ def _calls(lexicon: Lexicon, form: Form, use: Names) -> list[Part]:
         if not form.constants:  # (1) is a number as well
             opening = then(names(called), lexicon.gap, byte(b"("), lexicon.gap)
         parts.append(then(opening, expression(lexicon, form.call, inner), lexicon.closing))
+    if form.dates or form.now:
+        value = either(lexicon.short_literal, inner.top) if form.dates else lexicon.short_literal
+        parts.append(then(names(DATES), lexicon.opening, lexicon.listed(value), lexicon.closing))
     if form.pair is not None:
         parts += _many_arguments(lexicon, form.pair, inner, form.wide)
     if form.aggregate is not None:

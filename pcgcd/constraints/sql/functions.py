@@ -25,7 +25,9 @@ ONE_ARGUMENT = (
     "likely",
     "unlikely",
 )
-COMMON = ("abs", "length", "lower", "upper", "round", "date")
+COMMON = ("abs", "length", "lower", "upper", "trim", "round", "date")
+# They take any number of arguments.
+DATES = ("date", "time", "datetime", "julianday", "strftime")
 TWO_ARGUMENTS = (
     "round",
     "ifnull",

@@ -19,7 +19,9 @@ _MAX_JOINS = 5
 # With more tables than that, or more letters in all names, less of the language is drawn for each.
 _MANY_TABLES = 6
 _MANY_LETTERS = 250
+# The latter are for one table only, and only where there are few tables.
 _LABELS = ("n", "total", "cnt")
+_MORE_LABELS = ("revenue", "year", "month")
 _CTES = ("cte", "t")
 _ALIASES = tuple(f"T{i}" for i in range(1, 6))
 
@@ -31,11 +33,11 @@ def sql(
     joins: int | None = None,
     foreign_keys: Iterable[tuple[str, str]] | None = None,
     aliases: Sequence[str] = _ALIASES,
-    labels: Sequence[str] = _LABELS,
+    labels: Sequence[str] | None = None,
     ctes: Sequence[str] = _CTES,
     lean: bool | None = None,
     max_spaces: int | None = 3,
-    state_limit: int = 600_000,
+    state_limit: int = 1_000_000,
 ) -> Constraint:
     """Queries (SELECT) in SQLite's language over the tables and columns of a database.
 
@@ -55,8 +57,9 @@ def sql(
             Tables without a foreign key are linked with those that share the name of a column.
         aliases: What the first, the second, ... table of a query may be called; besides, tables
             are called by their names and by their first letters.
-        labels: Names for results (``COUNT(*) AS n``) that ORDER BY, HAVING and GROUP BY may use.
-            Others are allowed too, but nothing can refer to them. Each adds to the size.
+        labels: Names for results (``COUNT(*) AS n``) that ORDER BY, HAVING and GROUP BY may use; by
+            default n, total and cnt, for one table of a few also revenue, year and month. Others
+            are allowed too, but nothing can refer to them. Each adds to the size.
         ctes: Names for common table expressions.
         lean: Whether to draw smaller expressions for each scope; by default for more than 6 tables,
             or more than 250 letters in the names of tables and columns.
@@ -91,13 +94,16 @@ def sql(
             f"{state_limit:,} states; give fewer tables, or raise state_limit"
         )
     is_large = len(tables) > _MANY_TABLES or letters > _MANY_LETTERS
+    is_lean = is_large if lean is None else lean
+    joined_labels = names_of("labels", _LABELS if labels is None else labels)
     options = Options(
         max_depth,
         usual_joins(schema) if joins is None else joins,
         names_of("aliases", aliases),
-        names_of("labels", labels),
+        joined_labels if labels is not None or is_lean else _LABELS + _MORE_LABELS,
+        joined_labels,
         tuple(name for name in names_of("ctes", ctes) if name.lower() not in known),
-        is_large if lean is None else lean,
+        is_lean,
     )
     diagram = Diagram(state_limit)
     start = diagram.state()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from pcgcd.constraints.sql.diagram import (
+    Diagram,
     Part,
     byte,
     compact,
     either,
+    mask_of,
     maybe,
     names,
     repeated,
@@ -32,10 +35,8 @@ RESERVED = frozenset(_NOT_NAMES.split())
 _PLAIN_NAME = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
 _LETTERS = [*range(65, 91), *range(97, 123)]
 _DIGITS = range(48, 58)
-# Labels without a digit or an underscore could be reserved words, so they are listed.
-_COMMON_LABELS = """
-    total number num cnt count sum avg average min minimum max maximum name result
-"""
+_NO_LETTERS = [*_DIGITS, ord("_")]
+_NAME_BYTES = [*_LETTERS, *_NO_LETTERS]
 
 
 def spellings(name: str) -> tuple[str, ...]:
@@ -128,6 +129,11 @@ class Lexicon:
         """A part once or more, with commas."""
         return repeated(part, self.sign(","))
 
+    @cached_property
+    def direction(self) -> Part:
+        """``ASC`` or ``DESC``, or neither."""
+        return maybe(self.space, names(("asc", "desc")))
+
     # -- literals -----------------------------------------------------------------------------
 
     @cached_property
@@ -173,13 +179,19 @@ class Lexicon:
 
     @cached_property
     def label(self) -> Part:
-        """A name that nothing refers to: with a digit or _, as no reserved word has, or listed."""
-        free = then(
-            repeated(byte(_LETTERS)),
-            byte(b"_0123456789"),
-            maybe(repeated(byte([*_LETTERS, *b"_0123456789"]))),
-        )
-        return compact(either(free, names(_COMMON_LABELS.split())))
+        """A name that nothing refers to: letters, digits and _, but no reserved word."""
+        return compact(_names_but(RESERVED, max(map(len, RESERVED)) + 1))
+
+    @cached_property
+    def short_label(self) -> Part:
+        """The same, but no letters whose first three begin a reserved word: less to remember."""
+        return compact(_names_but(RESERVED, 3))
+
+    @cached_property
+    def any_label(self) -> Part:
+        """A name that nothing refers to, or one in quotes, with AS or without."""
+        named = then(maybe(word("as"), self.space), self.label)
+        return compact(either(named, then(word("as"), self.space, self.string)))
 
 
 def quotations(name: str) -> tuple[str, ...]:
@@ -187,6 +199,48 @@ def quotations(name: str) -> tuple[str, ...]:
     escaped = {'"': name.replace('"', '""'), "`": name.replace("`", "``")}
     quoted = tuple(f"{quote}{text}{quote}" for quote, text in escaped.items())
     return quoted if "]" in name else (*quoted, f"[{name}]")
+
+
+def _names_but(words: Iterable[str], telling: int) -> Part:
+    """Letters, digits and _ after a first letter, but none of the words, in any case.
+
+    Letters alone that begin like a word for so many letters are left out.
+    """
+    root = frozenset(words)
+    nexts: dict[frozenset[str], dict[str, frozenset[str]]] = {}
+
+    def follow(rests: frozenset[str], depth: int) -> None:
+        if rests in nexts or depth == telling:
+            return
+        heads = sorted({rest[0] for rest in rests if rest[:1].isalpha()})
+        nexts[rests] = {h: frozenset(r[1:] for r in rests if r[:1] == h) for h in heads}
+        for rest in nexts[rests].values():
+            follow(rest, depth + 1)
+
+    follow(root, 0)
+
+    def draw(diagram: Diagram, start: int) -> int:
+        free, like_a_word, end = diagram.state(), diagram.state(), diagram.state()
+        diagram.read(free, free, mask_of(_NAME_BYTES))
+        diagram.read(like_a_word, like_a_word, mask_of(_LETTERS))
+        diagram.read(like_a_word, free, mask_of(_NO_LETTERS))
+        diagram.skip(free, end)
+        drawn = {rests: diagram.state() for rests in nexts if rests != root}
+        drawn[root] = start
+        for rests, following in nexts.items():
+            state = drawn[rests]
+            known = {ord(case) for head in following for case in (head, head.upper())}
+            diagram.read(state, free, mask_of(set(_LETTERS) - known))
+            for head, rest in following.items():
+                either_case = mask_of(map(ord, head + head.upper()))
+                diagram.read(state, drawn.get(rest, like_a_word), either_case)
+            if rests != root:
+                diagram.read(state, free, mask_of(_NO_LETTERS))
+                if "" not in rests:
+                    diagram.skip(state, end)
+        return end
+
+    return draw
 
 
 def _quoted(quote: int) -> Part:

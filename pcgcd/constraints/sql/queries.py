@@ -41,6 +41,7 @@ class Options:
     joins: int
     aliases: Sequence[str]
     labels: Sequence[str]
+    joined_labels: Sequence[str]  # those of joined tables
     ctes: Sequence[str]
     is_lean: bool  # smaller shapes and fewer of them, for many tables
 
@@ -88,8 +89,7 @@ class Queries:
     def chains(self) -> list[Scope]:
         """Three linked tables or more."""
         lengths = range(3, self.options.joins + 2)
-        scopes = self._joined(c for length in lengths for c in chains(self.schema, length))
-        return [scope for scope in scopes if scope.is_ordered or len(scope.sources) == 3]
+        return self._joined(c for length in lengths for c in chains(self.schema, length))
 
     @cached_property
     def later(self) -> list[Scope]:
@@ -139,7 +139,7 @@ class Queries:
             self._core(scope, LEAN, SubQueries(None, inside, tail)).draw(body, finish)
         for scope in self.pairs:
             subs = SubQueries(None, _both(tail, values), tail)
-            shape, known = (LEAN, ()) if is_lean else (MEDIUM, labels[:1])
+            shape, known = (LEAN, ()) if is_lean else (MEDIUM, self.options.joined_labels)
             self._core(scope, shape, subs, known).draw(body, finish)
         others = [*self.free, *self.loose, *self.chains]
         for scope in _numbered(others) if is_lean else others:
@@ -205,7 +205,7 @@ class Queries:
         counted = then(word("count"), lexicon.gap, lexicon.enclosed(byte(b"*")))
         opened = then(counted, lexicon.infix("from"), byte(b"("), lexicon.gap)
         start = opened(diagram, self._head(begin))
-        called = maybe(lexicon.space, maybe(word("as"), lexicon.space), lexicon.label)
+        called = maybe(lexicon.space, lexicon.any_label)
         for end in self._arms(start, 1, [*self.named, *_numbered(self.pairs)]):
             diagram.skip(then(lexicon.closing, called)(diagram, end), finish)
 
@@ -302,7 +302,8 @@ class Queries:
         elif alias in self.options.aliases:
             inners = aliased_singles(self.schema, self.options.aliases[1:2], has_letters=False)
         else:
-            inners = [s for s in self.aliased if s.sources[0].alias != alias]
+            again = Scope((Source(table, scope.sources[0].columns, f"{alias}2"),))
+            inners = [s for s in self.aliased if s.sources[0].alias != alias] + [again]
 
         joined = {frozenset(pair) for pair in self.schema.pairs} | {frozenset([table])}
         inners = [s for s in inners if frozenset((table, s.sources[0].table)) in joined]

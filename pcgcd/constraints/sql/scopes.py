@@ -131,6 +131,8 @@ def joined_scopes(schema: Schema, chain: tuple[str, ...], aliases: Sequence[str]
                 )
             )
     styles: list[tuple[str | None, ...]] = [*_letters(chain)]
+    if len(chain) == 2 and chain[0] == chain[1]:
+        styles += _twins(chain[0], columns[0])
     if len({table.lower() for table in chain}) == len(chain):
         styles.append((None,) * len(chain))
     for style in styles:
@@ -191,16 +193,28 @@ def _letters(chain: tuple[str, ...]) -> list[tuple[str, ...]]:
     words = [re.findall(r"[A-Za-z][a-z]*|[A-Z]+(?![a-z])", table) for table in chain]
     if not all(words):
         return []
-    for take in (
-        lambda parts: parts[0][:1],
-        lambda parts: "".join(part[0] for part in parts),
-        lambda parts: parts[0][:2],
-        lambda parts: parts[0][:3],
-    ):
-        style = tuple(take(parts).lower() for parts in words)
-        if len(set(style)) == len(style) and not RESERVED.intersection(style):
-            return [style]
-    return []
+    styles = [
+        tuple(take(parts).lower() for parts in words)
+        for take in (
+            lambda parts: parts[0][:1],
+            lambda parts: "".join(part[0] for part in parts),
+            lambda parts: parts[0][:2],
+            lambda parts: parts[0][:3],
+        )
+    ]
+    fit = [s for s in styles if len(set(s)) == len(s) and not RESERVED.intersection(s)]
+    usual = [style for style in fit if style in styles[:2]]
+    return list(dict.fromkeys(usual or fit[:1]))
+
+
+def _twins(table: str, columns: Iterable[str]) -> list[tuple[str, str]]:
+    """Short names for a table that is joined with itself: e1 and e2, and by manager_id e and m."""
+    found: list[tuple[str, str]] = []
+    for (letter,) in _letters((table,))[:1]:
+        found.append((f"{letter}1", f"{letter}2"))
+        others = (c[0].lower() for c in columns if re.fullmatch("[A-Za-z]+(_id|Id|ID|_to)", c))
+        found += [(letter, other) for other in others if other != letter][:1]
+    return found
 
 
 def _distinct(scopes: Iterable[Scope]) -> list[Scope]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from pcgcd.constraints.sql.database import Schema
 from pcgcd.constraints.sql.diagram import Diagram, Part, byte, either, maybe, names, then, word
 from pcgcd.constraints.sql.expressions import Form, Names, SubQuery, expression
 from pcgcd.constraints.sql.lexical import Lexicon, spellings
 from pcgcd.constraints.sql.scopes import Scope
-from pcgcd.constraints.sql.shapes import PLAIN_ITEM, REST, Shape
+from pcgcd.constraints.sql.shapes import REST, Shape
 from pcgcd.constraints.sql.tables import from_clause
 from pcgcd.constraints.sql.windows import window, window_call
 
@@ -29,11 +30,16 @@ class SubQueries:
 
 @dataclass(frozen=True)
 class Live:
-    """A name for a result that clauses after it may use."""
+    """Names for results, or their numbers, that clauses after them may use."""
 
-    label: str
-    is_plain: bool = False  # whether it stands for no aggregate, so that GROUP BY may use it too
-    is_window: bool = False  # whether it stands for a window function, which HAVING may not use
+    labels: tuple[str, ...]
+    plain: tuple[str, ...] = ()  # those that stand for no aggregate: GROUP BY may use them too
+    window: str | None = None  # what a window is called, whose clause must follow
+
+    @property
+    def part(self) -> Part:
+        """One of them."""
+        return _labels(self.labels)
 
 
 @dataclass(frozen=True)
@@ -81,11 +87,11 @@ class Core:
             return Names.of(reference)
         return Names(either(reference, names(self.scope.quoted)), reference)
 
-    def _use(self, live: Live | None = None) -> Names:
+    def _use(self, labels: tuple[str, ...] = ()) -> Names:
         reference = self.scope.reference
-        if live is None:
+        if not labels:
             return Names.of(reference)
-        return Names(either(reference, _label(live)), reference)
+        return Names(either(reference, _labels(labels)), reference)
 
     def _results(self, start: int) -> tuple[int, int, int]:
         """A list of results: where it ends, where a value ends, and where one begins."""
@@ -110,12 +116,7 @@ class Core:
         return every if self.scope.stars is None else either(every, self.scope.stars)
 
     def _free_label(self) -> Part:
-        lexicon = self.lexicon
-        if not self.shape.is_rich:
-            return then(lexicon.infix("as"), lexicon.label)
-        named = then(maybe(word("as"), lexicon.space), lexicon.label)
-        quoted = then(word("as"), lexicon.space, lexicon.string)
-        return then(lexicon.space, either(named, quoted))
+        return then(self.lexicon.space, self.lexicon.any_label)
 
     def _counted_results(self, start: int, width: int) -> int:
         """So many results; or all columns, if there are so many."""
@@ -132,50 +133,65 @@ class Core:
         return listed(diagram, start)
 
     def _windows(self, again: int, unnamed: int) -> None:
-        """Window functions, whose window is here or has a name."""
+        """Window functions, alone or between numbers, whose window is here or has a name."""
         diagram, lexicon = self.diagram, self.lexicon
-        over = window_call(lexicon, self.scope.reference)(diagram, again)
-        diagram.skip(self._window()(diagram, over), unnamed)
-
-    def _window(self) -> Part:
-        direction = maybe(self.lexicon.space, names(("asc", "desc")))
-        terms = self.lexicon.listed(then(self.scope.reference, direction))
-        return window(self.lexicon, self.scope.reference, terms)
+        reference, sign = (
+            self.scope.reference,
+            either(lexicon.sign("+", "*", "/"), lexicon.infix("-")),
+        )
+        value = either(reference, lexicon.number)
+        start = maybe(value, sign)(diagram, again)
+        over = window_call(lexicon, reference)(diagram, start)
+        diagram.skip(
+            then(window(lexicon, self.scope.reference), maybe(sign, value))(diagram, over), unnamed
+        )
 
     def _named_results(self, start: int, done: int, again: int, finish: int) -> None:
         """Results whose names are used later: the rest of the query is drawn for each name."""
-        diagram, lexicon = self.diagram, self.lexicon
+        diagram, lexicon, shape = self.diagram, self.lexicon, self.shape
         named = lexicon.infix("as")(diagram, done)
-        rests = [(named, Live(label)) for label in self.labels]
-        if self.shape.is_rich:
-            plain = expression(lexicon, PLAIN_ITEM, self._use())
-            named = lexicon.infix("as")(diagram, plain(diagram, again))
-            rests += [(named, Live(label, is_plain=True)) for label in self.labels]
-            self._rest(plain(diagram, start), Live("1", is_plain=True), finish)
-        for state, live in rests:
-            self._rest(_label(live)(diagram, state), live, finish)
-        if self.shape.is_rich:
+        entries = [(named, label, Live((label,))) for label in self.labels]
+        if shape.is_rich and shape.plain is not None:
+            plain = expression(lexicon, shape.plain, self._use())
+            spelled = lexicon.infix("as")(diagram, plain(diagram, again))
+            entries += [(spelled, label, Live((label,), (label,))) for label in self.labels]
+        for state, label, live in entries:
+            self._rest(_labels((label,))(diagram, state), live, finish)
+        if shape.plain is not None:
+            self._numbered_results(start, finish)
+        if shape.is_rich:
             over = window_call(lexicon, self.scope.reference)(diagram, again)
             spaced = lexicon.space(diagram, over)
-            self._rest(word(_WINDOW)(diagram, spaced), Live(_WINDOW, is_window=True), finish)
+            self._rest(word(_WINDOW)(diagram, spaced), Live((), window=_WINDOW), finish)
+
+    def _numbered_results(self, start: int, finish: int) -> None:
+        """A first result without aggregates, so that GROUP BY and ORDER BY may use numbers."""
+        diagram, lexicon = self.diagram, self.lexicon
+        assert self.shape.plain is not None
+        label = maybe(lexicon.space, lexicon.any_label)
+        first = then(expression(lexicon, self.shape.plain, self._use()), label)(diagram, start)
+        if self.shape.is_rich:
+            self._rest(first, Live(("1",), ("1",)), finish)
+        second = then(lexicon.sign(","), self._value(REST.item), label)(diagram, first)
+        self._rest(second, Live(("1", "2"), ("1",)), finish)
 
     def _rest(self, entry: int, live: Live, finish: int) -> None:
         """More results, and the clauses, all of the leanest shape."""
-        diagram = self.diagram
+        diagram, lexicon = self.diagram, self.lexicon
         after = diagram.state()
         diagram.skip(entry, after)
         lean = Core(
             diagram,
-            self.lexicon,
+            lexicon,
             self.schema,
             self.scope,
             REST,
             is_ordered=self.is_ordered,
         )
-        value = lean._value(REST.item)
-        if live.is_window:
-            diagram.skip(lean._free_label()(diagram, entry), after)
-        more = then(self.lexicon.sign(","), value)
+        called = then(lexicon.infix("as"), lexicon.short_label)
+        if live.window:
+            diagram.skip(called(diagram, entry), after)
+        more = then(lexicon.sign(","), lean._value(REST.item), maybe(called))
         diagram.skip(more(diagram, after), after)
         lean.tables(after, finish, live)
 
@@ -183,54 +199,58 @@ class Core:
 
     def _clauses(self, start: int, finish: int, live: Live | None) -> None:
         diagram, lexicon, shape = self.diagram, self.lexicon, self.shape
-        label = None if live is None or live.is_window else live
+        labels, plain = (live.labels, live.plain) if live else ((), ())
         filtered, grouped = diagram.state(), diagram.state()
         diagram.skip(start, filtered)
         where = expression(lexicon, shape.where, self._quoted(), self.subs.where)
         diagram.skip(then(lexicon.infix("where"), where)(diagram, start), filtered)
         if shape.group is None:
-            self._ending(filtered, shape.order, finish, live, label)
+            self._ending(filtered, shape.order, finish, live)
             return
-        group = expression(
-            lexicon, shape.group, self._use(label if label and label.is_plain else None)
-        )
+        group = expression(lexicon, shape.group, self._use(plain))
         by = then(lexicon.infix("group by"), lexicon.listed(group))(diagram, filtered)
         diagram.skip(by, grouped)
         if live is None:
             having = expression(lexicon, shape.having, self._use(), self.subs.having)
             diagram.skip(then(lexicon.infix("having"), having)(diagram, by), grouped)
-        elif label is not None:
-            having = expression(lexicon, shape.having, Names.of(_label(label)))
+        elif labels:
+            having = expression(lexicon, shape.having, Names(live.part, self.scope.reference))
             diagram.skip(then(lexicon.infix("having"), having)(diagram, by), grouped)
         if shape.order == shape.grouped_order:
             diagram.skip(filtered, grouped)
-            self._ending(grouped, shape.order, finish, live, label)
+            self._ending(grouped, shape.order, finish, live)
             return
         for state, form in ((filtered, shape.order), (grouped, shape.grouped_order)):
-            self._ending(state, form, finish, live, label)
+            self._ending(state, form, finish, live)
 
-    def _ending(
-        self, state: int, form: Form, finish: int, live: Live | None, label: Live | None
-    ) -> None:
+    def _ending(self, state: int, form: Form, finish: int, live: Live | None) -> None:
         """WINDOW and ORDER BY."""
         diagram, lexicon = self.diagram, self.lexicon
-        if live is not None and live.is_window:
+        if live is not None and live.window:
             state = self._window_clause()(diagram, state)
         diagram.skip(state, finish)
         if self.is_ordered:
-            term = expression(lexicon, form, self._use(label))
+            term = expression(lexicon, form, self._use(live.labels if live else ()))
+            if not self.shape.is_brief:
+                drawn = then(word("random"), lexicon.opening, byte(b")"))
+                term = either(term, drawn)
             diagram.skip(
                 order_by(lexicon, term, has_nulls=not self.shape.is_brief)(diagram, state), finish
             )
 
     def _window_clause(self) -> Part:
         lexicon = self.lexicon
-        return then(lexicon.infix("window"), word(_WINDOW), lexicon.infix("as"), self._window())
+        return then(
+            lexicon.infix("window"),
+            word(_WINDOW),
+            lexicon.infix("as"),
+            window(lexicon, self.scope.reference),
+        )
 
 
 def order_by(lexicon: Lexicon, term: Part, has_nulls: bool = True) -> Part:
     """``ORDER BY`` and its terms."""
-    direction = maybe(lexicon.space, names(("asc", "desc")))
+    direction = lexicon.direction
     if has_nulls:
         nulls = maybe(lexicon.space, lexicon.phrase("nulls first", "nulls last"))
         direction = then(direction, nulls)
@@ -244,7 +264,6 @@ def limit(lexicon: Lexicon) -> Part:
     return then(lexicon.infix("limit"), number, maybe(more))
 
 
-def _label(live: Live) -> Part:
-    if live.label.isdigit():
-        return word(live.label)
-    return names(spellings(live.label))
+def _labels(labels: tuple[str, ...]) -> Part:
+    texts = ([label] if label.isdigit() else spellings(label) for label in labels)
+    return names(chain.from_iterable(texts))

@@ -96,5 +96,7 @@ def _table(lexicon: Lexicon, source: Source, is_rich: bool) -> Part:
     if source.alias is None:
         unindexed = then(lexicon.space, lexicon.words("not indexed"))
         return then(table, maybe(unindexed)) if is_rich else table
-    alias = lexicon.label if source.alias == "" else names(spellings(source.alias))
+    if source.alias == "":
+        return then(table, lexicon.space, lexicon.any_label)
+    alias = names(spellings(source.alias))
     return then(table, lexicon.space, maybe(word("as"), lexicon.space), alias)

@@ -6,8 +6,9 @@ that: all columns of a table (``SELECT *``), one column, or one column and what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pcgcd.constraints.sql.database import Schema
 from pcgcd.constraints.sql.diagram import Diagram, Part, byte, either, maybe, names, then, word
@@ -17,6 +18,12 @@ from pcgcd.constraints.sql.scopes import Scope, Source
 from pcgcd.constraints.sql.select import Core, limit
 from pcgcd.constraints.sql.shapes import BRIEF, VIEW
 from pcgcd.constraints.sql.tables import from_clause
+from pcgcd.constraints.sql.windows import window, window_call
+
+# What is exported, the results, and what follows the condition.
+_Form: TypeAlias = tuple[tuple[str, ...], Part, Part]
+# What the place of a row among the others may be called.
+_RANKS = ("rn", "rnk")
 
 
 @dataclass(frozen=True)
@@ -32,20 +39,19 @@ class Views:
 
     def draw(self, begin: int, finish: int) -> None:
         """Draw them all: what is called by a name, and what stands in FROM."""
-        exports = self._exports()
-        self._common(begin, finish, exports)
-        for columns, inner in exports.items():
+        self._common(begin, finish, self._exports(self._forms))
+        for columns, inner in self._exports(self._forms, self._summaries).items():
             if not self.is_lean or len(columns) != 2:
                 self._in_from(begin, finish, Source("", columns, ""), inner)
 
-    def _exports(self) -> dict[tuple[str, ...], Part]:
-        found: dict[tuple[str, ...], list[Part]] = {}
+    def _exports(self, *forms: Callable[[Scope], Iterable[_Form]]) -> dict[tuple[str, ...], Part]:
+        """Queries over one table, by what they export."""
+        found: dict[tuple[str, ...], list[Part]] = {(): [self._single(None)]}
         for table, columns in self.schema.tables.items():
             scope = Scope((Source(table, columns),))
-            for exported, items, ending in self._forms(scope):
+            for exported, items, ending in (form for each in forms for form in each(scope)):
                 found.setdefault(exported, []).append(self._inner(scope, items, ending))
-        exports = {exported: either(*parts) for exported, parts in found.items()}
-        return {**exports, (): self._single(None)}
+        return {exported: either(*parts) for exported, parts in found.items()}
 
     def _single(self, width: int | None = 1) -> Part:
         """Any query over one table."""
@@ -62,8 +68,8 @@ class Views:
 
         return draw
 
-    def _forms(self, scope: Scope) -> Iterator[tuple[tuple[str, ...], Part, Part]]:
-        """What is exported, the results, and what follows the condition."""
+    def _forms(self, scope: Scope) -> Iterator[_Form]:
+        """All columns, one column, or one column and what is counted for it."""
         lexicon, columns = self.lexicon, scope.sources[0].columns
         yield columns, byte(b"*"), then()
         for column in columns:
@@ -76,6 +82,24 @@ class Views:
                 labelled = then(counted, lexicon.infix("as"), names(spellings(label)))
                 items = then(name, lexicon.sign(","), labelled)
                 yield (column.lower(), label), items, then(lexicon.infix("group by"), name)
+
+    def _summaries(self, scope: Scope) -> Iterator[_Form]:
+        """The name of an aggregate, and places of rows among the others."""
+        lexicon, columns = self.lexicon, scope.sources[0].columns
+        grouped = maybe(lexicon.infix("group by"), lexicon.listed(scope.reference))
+        unnamed = maybe(lexicon.listed(scope.reference), lexicon.sign(","))
+        summed = aggregate(lexicon, PLAIN, scope.reference)
+        for label in self.labels:
+            labelled = then(summed, lexicon.infix("as"), names(spellings(label)))
+            yield (label,), then(unnamed, labelled), grouped
+        if self.is_lean:
+            return
+        over = then(window_call(lexicon, scope.reference), window(lexicon, scope.reference))
+        for label in _RANKS:
+            if label not in map(str.lower, columns):
+                ranked = then(over, lexicon.infix("as"), names(spellings(label)))
+                yield (*columns, label), then(byte(b"*"), lexicon.sign(","), ranked), then()
+                yield (label,), then(unnamed, ranked), then()
 
     def _inner(self, scope: Scope, items: Part, ending: Part) -> Part:
         lexicon = self.lexicon
@@ -94,7 +118,7 @@ class Views:
 
     def _in_from(self, begin: int, finish: int, source: Source, inner: Part) -> None:
         lexicon = self.lexicon
-        called = maybe(lexicon.space, maybe(word("as"), lexicon.space), lexicon.label)
+        called = maybe(lexicon.space, lexicon.any_label)
         derived = then(lexicon.infix("from"), lexicon.enclosed(inner), called)
         self._around(Scope((source,)), derived).draw(self._select(begin), finish)
 

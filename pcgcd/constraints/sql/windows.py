@@ -33,8 +33,9 @@ def window_call(lexicon: Lexicon, reference: Part) -> Part:
     )
 
 
-def window(lexicon: Lexicon, reference: Part, terms: Part) -> Part:
+def window(lexicon: Lexicon, reference: Part) -> Part:
     """What a window is, in parentheses."""
+    terms = lexicon.listed(then(reference, lexicon.direction))
     parted = then(lexicon.words("partition by"), lexicon.space, lexicon.listed(reference))
     ordered = then(lexicon.words("order by"), lexicon.space, terms)
     frame = maybe(lexicon.space, _frame(lexicon))
