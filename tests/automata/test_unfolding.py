@@ -74,6 +74,38 @@ def test_masks_equal_those_of_the_lifted_automaton(pair, random):
             assert bool(states) == bool(lazy_states)
 
 
+LETTERS = "abcdefghijklmnop"
+WORDS = [text.encode() for text in (*LETTERS, *map("".join, itertools.product(LETTERS, repeat=2)))]
+
+
+@pytest.mark.parametrize("shape", ["string", "counted", "nested"])
+def test_masks_say_nothing_of_other_automata_over_the_same_tokens(shape):
+    """Walks are shared between automata, which differ here in the letters of a string only."""
+    vocabulary = Vocabulary.from_bytes([*WORDS, b'"', b'a"', b'"]', b"[", b"]", None], eos_ids=277)
+    for first in range(len(LETTERS) - 6):
+        letters = f"[{LETTERS[first]}-{LETTERS[first + 6]}]"
+        part = ex.star(ex.byte_set(LETTERS[first : first + 7].encode()))
+        if shape == "counted":
+            part = ex.repeat(ex.byte_set(LETTERS[first : first + 7].encode()), 2, 40)
+        string = compile_block(ex.literal('"') + part + ex.literal('"'))
+        expression = compile_block(ex.literal("[") + string + ex.literal("]"))
+        masks = TokenMasks(expression if shape == "nested" else string, vocabulary)
+        states = masks.start()
+        for token in ([b"["] if shape == "nested" else []) + [b'"']:
+            states = masks.advance(states, vocabulary.token_bytes.index(token))
+        allowed = np.flatnonzero(unpack(masks.mask(states), vocabulary.size)).tolist()
+        found = {vocabulary.token_bytes[token] for token in allowed}
+        least = 2 if shape == "counted" else 0
+        end = '("]?)?' if shape == "nested" else '"?'
+        expected = set()
+        for word in vocabulary.token_bytes:
+            inside = re.fullmatch(f"({letters}*){end}", (word or b"?").decode())
+            closed = inside and inside.group(0) != inside.group(1)
+            if inside and (not closed or len(inside.group(1)) >= least):
+                expected.add(word)
+        assert found == expected, letters
+
+
 def test_only_what_is_entered_is_written():
     masks = TokenMasks(nested(12, as_blocks=True), VOCABULARY)
     table = masks._table

@@ -250,7 +250,7 @@ class UnfoldingTable(ByteTable):
                 byte_class,
             ),
             np.full(size, NEVER, dtype=np.int64),
-            True,
+            False,
             copies=[],
             owner=np.zeros(size, dtype=np.int32),
             is_written=np.zeros(size, dtype=np.bool_),
