@@ -201,7 +201,7 @@ def test_a_table_is_made_once_while_somebody_has_it():
 @given(wide_automata(), st.booleans())
 def test_shared_walks_equal_walks_one_by_one(byte_automaton, small):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pcgcd.automata.lifting.from_bytes._BY_BYTE", 100 if small else 0)
+        patch.setattr("pcgcd.automata.lifting.from_bytes._SHARED", 100 if small else 0)
         table = ByteTable.of(byte_automaton, WIDE)
     useful = set(np.flatnonzero(table.distance < NEVER).tolist())
     starts = np.array(sorted(useful), dtype=np.int64)

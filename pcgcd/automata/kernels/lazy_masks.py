@@ -27,7 +27,6 @@ def new_names(num_states: int, num_locals: int) -> Scratch:
         np.empty(1, dtype=np.int32),
         np.empty(1, dtype=np.int32),
         np.empty(1, dtype=np.int32),
-        np.empty(1, dtype=np.int32),
         np.zeros(4, dtype=np.int64),
     )
 

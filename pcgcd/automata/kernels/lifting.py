@@ -89,10 +89,10 @@ def walk_all(
         (3, room), and their number; the labels, as lists of bounds of intervals; whether the limit
         held; the templates.
     """
-    num_states, num_nodes = len(moves.delta), len(nodes.byte)
+    num_states, num_nodes = len(moves.kind), len(nodes.byte)
     num_intervals, num_members = int(nodes.first_rank[num_nodes]) + 1, 4096
     out = new_output(num_states, longest, num_intervals, num_members)
-    scratch = new_scratch(num_states, moves.delta.shape[1], num_nodes)
+    scratch = new_scratch(num_states, num_nodes)
     pairs = new_lists(1024, 2048)
     starts = list(dict.fromkeys(sources.tolist()))
     found = _Found(
@@ -142,7 +142,7 @@ def _with_room(found: _Found, templates: Templates) -> _Found:
 
 
 def _num_walks(follow: Any, nodes: Any, moves: Any, *rest: Any) -> int:
-    return len(moves.delta) if follow else int(rest[-1].counter[1])
+    return len(moves.kind) if follow else int(rest[-1].counter[1])
 
 
 @compiled_if_large(_num_walks, most=400, in_place=True)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from pcgcd.automata.kernels.edges import group
-from pcgcd.automata.kernels.jit import Indices, compiled_if_large
+from pcgcd.automata.kernels.growing import head, span_hash
+from pcgcd.automata.kernels.jit import Indices, compiled_if_large, compiled_part, in_place
 from pcgcd.automata.kernels.searches import search
+from pcgcd.automata.kernels.walks import EMPTY
 
 
 def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
@@ -23,54 +25,164 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
 
 
 @compiled_if_large()
-def index_moves(source: Any, target: Any, label: Any, label_class: Any, num_states: Any) -> Any:
-    """Return the table of :class:`pcgcd.automata.kernels.walks.Moves`, from edges over bytes.
+def index_moves(
+    source: Any, target: Any, label: Any, label_class: Any, by_byte: Any, num_states: Any
+) -> Any:
+    """Return the slots of states, as in :class:`pcgcd.automata.kernels.walks.Moves`.
 
-    A pass over the edges and classes, O(E C), finds the cells with several targets. If there are
-    any, two more count their targets and write them.
+    States with the same labels have the same pattern, so that the classes are looked at once for
+    each pattern: O(S + E + P C k) with P patterns and k edges from a state.
 
     Args:
         source: The source of each edge, (E,).
         target: The target of each edge, (E,).
         label: The label of each edge, (E,).
         label_class: Which classes are in each label, (L, C).
+        by_byte: The classes, by their first byte; those without bytes are left out.
         num_states: The number of states S.
+
+    Returns:
+        ``pattern``, the number of slots of each pattern, and ``kind``, ``start``, ``targets``,
+        ``several`` and ``first``.
     """
+    # Edges by source, and then by label.
+    order, _ = group(label, len(label_class))
+    key = np.empty(len(order), dtype=np.int64)
+    for i in range(len(order)):
+        key[i] = source[order[i]]
+    by_source, offsets = group(key, num_states)
+    for i in range(len(order)):
+        key[i] = order[by_source[i]]
+    order = key
+    labels = np.empty(len(order), dtype=np.int64)
+    for i in range(len(order)):
+        labels[i] = label[order[i]]
+    kind, sample = _same_spans(labels, offsets)
+    num_patterns, num_classes = len(sample), label_class.shape[1]
+    pattern = np.full((num_patterns, num_classes), EMPTY, dtype=np.int16)
+    # The class of bytes of a slot with several targets, or -1; the slot of the i-th edge, or -1.
+    shared = np.full((num_patterns, num_classes), -1, dtype=np.int16)
+    slot_of = np.full(len(order), -1, dtype=np.int64)
+    num_slots = np.zeros(num_patterns, dtype=np.int64)
+    for p in range(num_patterns):
+        begin, end = offsets[sample[p]], offsets[sample[p] + 1]
+        for letter in by_byte:
+            count, chosen = 0, 0
+            for i in range(begin, end):
+                if label_class[labels[i], letter]:
+                    chosen = i
+                    count += 1
+            if count == 0:
+                continue
+            slot = -1
+            if count == 1:
+                slot = slot_of[chosen]
+            else:
+                for other in range(num_slots[p]):
+                    twin = shared[p, other]
+                    if twin >= 0 and _agree(label_class, labels, begin, end, letter, twin):
+                        slot = other
+                        break
+            if slot < 0:
+                slot = num_slots[p]
+                num_slots[p] += 1
+                if count == 1:
+                    slot_of[chosen] = slot
+                else:
+                    shared[p, slot] = letter
+            pattern[p, letter] = slot
+    # The targets of each state's slots; those with several come after a count of them.
+    start = np.empty(num_states, dtype=np.int32)
+    num_targets = num_cells = num_several = 0
+    for s in range(num_states):
+        p = kind[s]
+        start[s] = num_targets
+        num_targets += num_slots[p]
+        for slot in range(num_slots[p]):
+            if shared[p, slot] >= 0:
+                num_cells += 1
+                for i in range(offsets[s], offsets[s + 1]):
+                    num_several += label_class[labels[i], shared[p, slot]]
+    targets = np.empty(num_targets, dtype=np.int32)
+    several = np.empty(num_several, dtype=np.int32)
+    first = np.zeros(num_cells + 1, dtype=np.int64)
+    num_cells = num_several = 0
+    for s in range(num_states):
+        p = kind[s]
+        ahead = offsets[sample[p]] - offsets[s]
+        for i in range(offsets[s], offsets[s + 1]):
+            slot = slot_of[i + ahead]
+            if slot >= 0:
+                targets[start[s] + slot] = target[order[i]]
+        for slot in range(num_slots[p]):
+            if shared[p, slot] >= 0:
+                for i in range(offsets[s], offsets[s + 1]):
+                    if label_class[labels[i], shared[p, slot]]:
+                        several[num_several] = target[order[i]]
+                        num_several += 1
+                targets[start[s] + slot] = -2 - num_cells
+                num_cells += 1
+                first[num_cells] = num_several
+    return pattern, num_slots, kind, start, targets, several, first
+
+
+@in_place
+def _agree(label_class: Any, labels: Any, begin: Any, end: Any, one: Any, other: Any) -> Any:
+    """Return whether two classes are in the same ones of some labels."""
+    same = True
+    for i in range(begin, end):
+        same &= label_class[labels[i], one] == label_class[labels[i], other]
+    return same
+
+
+@compiled_part
+def _same_spans(items: Any, offsets: Any) -> Any:
+    """Number the distinct spans ``items[offsets[s]:offsets[s + 1]]`` as they come, by hashing.
+
+    Returns:
+        The number of each span, (S,), and where each number is first seen.
+    """
+    num_spans = len(offsets) - 1
+    size = 16
+    while size < 2 * num_spans:
+        size *= 2
+    table = np.full(size, -1, dtype=np.int32)
+    number = np.empty(num_spans, dtype=np.int32)
+    sample = np.empty(num_spans, dtype=np.int64)
+    count = 0
+    for s in range(num_spans):
+        begin, length = offsets[s], offsets[s + 1] - offsets[s]
+        slot = span_hash(items, begin, begin + length) & (size - 1)
+        while table[slot] >= 0:
+            other = offsets[sample[table[slot]]]
+            x = 0
+            if offsets[sample[table[slot]] + 1] - other == length:
+                while x < length and items[other + x] == items[begin + x]:
+                    x += 1
+                if x == length:
+                    break
+            slot = (slot + 1) & (size - 1)
+        if table[slot] < 0:
+            table[slot] = count
+            sample[count] = s
+            count += 1
+        number[s] = table[slot]
+    return number, head(sample, count)
+
+
+@compiled_if_large()
+def write_moves(source: Any, target: Any, label: Any, label_class: Any, num_states: Any) -> Any:
+    """Return the target of each state and class of a deterministic automaton, or EMPTY, (S, C)."""
     num_classes = label_class.shape[1]
     delta = np.empty((num_states, num_classes), dtype=np.int32)
     for state in range(num_states):
         for letter in range(num_classes):
-            delta[state, letter] = -1
-    # First the number of targets of each cell with several: -2 - k for the k-th such cell.
-    num_cells = 0
+            delta[state, letter] = EMPTY
     for edge in range(len(source)):
         for letter in range(num_classes):
             if label_class[label[edge], letter]:
-                cell = delta[source[edge], letter]
-                if cell == -1:
-                    delta[source[edge], letter] = target[edge]
-                elif cell >= 0:
-                    delta[source[edge], letter] = -2 - num_cells
-                    num_cells += 1
-    first = np.zeros(num_cells + 1, dtype=np.int64)
-    for edge in range(len(source) if num_cells else 0):
-        for letter in range(num_classes):
-            cell = delta[source[edge], letter]
-            if cell < -1 and label_class[label[edge], letter]:
-                first[-1 - cell] += 1
-    for k in range(num_cells):
-        first[k + 1] += first[k]
-    several = np.empty(first[num_cells], dtype=np.int32)
-    place = np.empty(num_cells, dtype=np.int64)
-    for k in range(num_cells):
-        place[k] = first[k]
-    for edge in range(len(source) if num_cells else 0):
-        for letter in range(num_classes):
-            cell = delta[source[edge], letter]
-            if cell < -1 and label_class[label[edge], letter]:
-                several[place[-2 - cell]] = target[edge]
-                place[-2 - cell] += 1
-    return delta, several, first
+                delta[source[edge], letter] = target[edge]
+    return delta
 
 
 @compiled_if_large()

@@ -2,9 +2,9 @@
 
 States inside the strings of a constraint, for example, differ only in what comes after the string.
 Such a walk is done once, as a *template*: on local states, numbered as they are met, along with a
-trace of every transition it looked at. Narrow transitions (a few ASCII bytes, such as a closing
-quote) are not followed, but noted as *exits*. Another state with the same trace has the same walk
-up to the names of states, and only the exits remain to be walked.
+trace of the pattern of each and of every transition it looked at. Narrow transitions (a few ASCII
+bytes, such as a closing quote) are not followed, but noted as *exits*. Another state with the same
+trace has the same walk up to the names of states, and only the exits remain to be walked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from pcgcd.automata.kernels.jit import in_place, inlined
 from pcgcd.automata.kernels.lists import close_list, has_room, intern_list, new_lists, reserved
-from pcgcd.automata.kernels.walks import EMPTY, sort_by_target, stays_below, walk
+from pcgcd.automata.kernels.walks import sort_by_target, stays_below, walk
 
 TEMPLATE_BYTES = 5  # fewer live bytes: a walk of its own is as fast
 TEMPLATE_LIMIT = 4096
@@ -26,16 +26,20 @@ LOCAL_LIMIT = 512
 _DEPTH = 24  # longer tokens are left to the exits
 _CANDIDATES = 32
 _NARROW = 4
+_SLOTS = 256  # of a state at most
+_WORDS = 4  # of a name
 
 
 class Scratch(NamedTuple):
     """A template in the making: local states, their transitions, the trace and the exits.
 
     ``state`` (locals,) names the local states; ``local_of`` (S,) is the other way round where
-    ``stamp`` (S,) is the number of the template. ``delta`` (locals, C) and ``loops`` (locals, 4)
-    are as in :class:`pcgcd.automata.kernels.walks.Moves`, on local states, with _EXIT and _UNSEEN.
-    The trace is ``cell`` (local * C + column) and ``result``, the exits are ``exit_node`` and
-    ``exit_local``. ``counter``: the number of the template, of locals, of cells, of exits.
+    ``stamp`` (S,) is the number of the template. ``delta`` (locals, _SLOTS) is where the slots of a
+    local state lead to, or _EXIT or _UNSEEN, ``loops`` (locals, 4) as in
+    :class:`pcgcd.automata.kernels.walks.Moves`. The ``trace`` has the name of each new local state,
+    and local * _SLOTS + slot with the result for each slot that was looked at. The exits are
+    ``exit_node`` and ``exit_local``. ``counter``: the number of the template, of locals, of
+    integers of the trace, of exits.
     """
 
     state: Any
@@ -43,24 +47,22 @@ class Scratch(NamedTuple):
     stamp: Any
     delta: Any
     loops: Any
-    cell: Any
-    result: Any
+    trace: Any
     exit_node: Any
     exit_local: Any
     counter: Any
 
 
-def new_scratch(num_states: int, num_classes: int, num_nodes: int) -> Scratch:
+def new_scratch(num_states: int, num_nodes: int) -> Scratch:
     """Room for a template in the making."""
     size = min(num_states, LOCAL_LIMIT)
     return Scratch(
         np.zeros(LOCAL_LIMIT, dtype=np.int32),
         np.zeros(num_states, dtype=np.int32),
         np.zeros(num_states, dtype=np.int64),
-        np.empty((size, num_classes), dtype=np.int32),
+        np.empty((size, _SLOTS), dtype=np.int32),
         np.zeros((size, 4), dtype=np.uint64),
-        np.empty(size * num_classes, dtype=np.int32),
-        np.empty(size * num_classes, dtype=np.int32),
+        np.empty(size * (_WORDS + 2 * _SLOTS), dtype=np.int32),
         np.empty(num_nodes, dtype=np.int32),
         np.empty(num_nodes, dtype=np.int32),
         np.zeros(4, dtype=np.int64),
@@ -82,54 +84,61 @@ def _local(moves: Any, scratch: Any, state: Any) -> Any:
     scratch.state[local] = state
     for w in range(4):
         scratch.loops[local, w] = moves.loops[state, w]
-    num_classes = moves.delta.shape[1]
-    for letter in range(num_classes):
-        scratch.delta[local, letter] = _UNSEEN
-        if moves.delta[state, letter] == state:
-            scratch.delta[local, letter] = local
-            scratch.cell[counter[2]] = local * num_classes + letter
-            scratch.result[counter[2]] = local
-            counter[2] += 1
+    trace, kind, start = scratch.trace, moves.kind[state], moves.start[state]
+    place = counter[2]
+    for w in range(_WORDS):
+        trace[place + w] = moves.name[kind, w]
+    place += _WORDS
+    for slot in range(moves.size[kind, 0]):
+        scratch.delta[local, slot] = _UNSEEN
+        if moves.targets[start + slot] == state:
+            scratch.delta[local, slot] = local
+            trace[place] = local * _SLOTS + slot
+            trace[place + 1] = local
+            place += 2
+    counter[2] = place
     return local
 
 
 @in_place
-def _is_narrow(moves: Any, state: Any, target: Any) -> Any:
-    """Return whether a transition has a few ASCII bytes only."""
+def _is_followed(moves: Any, state: Any, slot: Any, target: Any) -> Any:
+    """Return whether a template goes on: to one state, and by more than a few ASCII bytes."""
+    if target < 0:
+        return False
+    is_written = False
+    for w in range(_WORDS):
+        is_written |= moves.name[moves.kind[target], w] != 0
+    if not is_written:
+        return False
+    pattern, kind, byte_class = moves.pattern, moves.kind[state], moves.byte_class
     for b in range(128, 256):
-        if moves.delta[state, moves.byte_class[b]] == target:
-            return False
+        if pattern[kind, byte_class[b]] == slot:
+            return True
     count = 0
     for b in range(128):
-        if moves.delta[state, moves.byte_class[b]] == target:
+        if pattern[kind, byte_class[b]] == slot:
             count += 1
-    return count <= _NARROW
+    return count > _NARROW
 
 
 @in_place
-def _look(moves: Any, scratch: Any, local: Any, letter: Any) -> Any:
+def _look(moves: Any, scratch: Any, local: Any, slot: Any) -> Any:
     """Trace a transition that was not looked at before."""
-    state = scratch.state[local]
-    target = moves.delta[state, letter]
-    result = np.int64(target)
-    if target < EMPTY or (target >= 0 and _is_narrow(moves, state, target)):
-        result = np.int64(_EXIT)
-    elif target >= 0:
-        # The cell of the transition comes before those of its target's own loops.
-        counter = scratch.counter
+    state, trace, counter = scratch.state[local], scratch.trace, scratch.counter
+    target = np.int64(moves.targets[moves.start[state] + slot])
+    result = np.int64(_EXIT)
+    if _is_followed(moves, state, slot, target):
+        # The transition comes before the name of its target.
         place = counter[2]
-        counter[2] += 1
-        result = _local(moves, scratch, target)
-        if result < 0:
-            result = np.int64(_EXIT)
-        scratch.cell[place] = local * moves.delta.shape[1] + letter
-        scratch.result[place] = result
-        scratch.delta[local, letter] = result
-        return result
-    scratch.delta[local, letter] = result
-    scratch.cell[scratch.counter[2]] = local * moves.delta.shape[1] + letter
-    scratch.result[scratch.counter[2]] = result
-    scratch.counter[2] += 1
+        counter[2] += 2
+        found = _local(moves, scratch, target)
+        if found < 0:
+            counter[2] = place
+        else:
+            trace[place] = local * _SLOTS + slot
+            trace[place + 1] = found
+            result = found
+    scratch.delta[local, slot] = result
     return result
 
 
@@ -142,6 +151,7 @@ def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -
     """
     trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
     first_rank, below, byte_class = nodes.first_rank, nodes.below, moves.byte_class
+    pattern, kind = moves.pattern, moves.kind
     delta, loops, state = scratch.delta, scratch.loops, scratch.state
     exit_node, exit_local, counter = scratch.exit_node, scratch.exit_local, scratch.counter
     path, out_target, out_low, out_high = out.path, out.target, out.low, out.high
@@ -154,17 +164,19 @@ def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -
         depth = trie_depth[node]
         here = path[depth - 1]
         following = trie_end[node]
+        slot = np.int64(pattern[kind[state[here]], byte_class[trie_byte[node]]])
+        if slot < 0:
+            node = following
+            continue
         there = np.int64(_EXIT)
         if depth <= _DEPTH:
-            letter = byte_class[trie_byte[node]]
-            there = np.int64(delta[here, letter])
+            there = np.int64(delta[here, slot])
             if there == _UNSEEN:
-                there = _look(moves, scratch, here, letter)
+                there = _look(moves, scratch, here, slot)
         if there < 0:
-            if there == _EXIT:
-                exit_node[num_exits] = node
-                exit_local[num_exits] = here
-                num_exits += 1
+            exit_node[num_exits] = node
+            exit_local[num_exits] = here
+            num_exits += 1
             node = following
             continue
         low = first_rank[node]
@@ -183,33 +195,46 @@ def walk_template(nodes: Any, moves: Any, source: Any, scratch: Any, out: Any) -
 
 
 @in_place
-def _follows(moves: Any, source: Any, cells: Any, first: Any, number: Any, scratch: Any) -> Any:
+def _is_named(moves: Any, state: Any, pool: Any, place: Any) -> Any:
+    """Return whether the pattern of a state has the name that is written in a trace."""
+    kind, same = moves.kind[state], True
+    for w in range(_WORDS):
+        same &= moves.name[kind, w] == pool[place + w]
+    return same
+
+
+@in_place
+def _follows(moves: Any, source: Any, pool: Any, first: Any, number: Any, scratch: Any) -> Any:
     """Return whether a state has the trace of a template; then ``scratch.state`` names its locals.
 
     That is: whether naming the local states in the order of the trace is a one-to-one map under
-    which each transition traced is one of the state's automaton. O(length of the trace).
+    which each pattern and each transition traced is one of the state's automaton. O(length of the
+    trace).
     """
     counter, state, stamp = scratch.counter, scratch.state, scratch.stamp
-    delta = moves.delta
+    start, targets = moves.start, moves.targets
     counter[0] += 1
     now = counter[0]
+    place, stop = first[number], first[number + 1]
+    if not _is_named(moves, source, pool, place):
+        return False
+    place += _WORDS
     stamp[source] = now
     state[0] = source
     num_locals = 1
-    num_classes = delta.shape[1]
-    # Invariant: locals below num_locals have names, all different; the cells before i agree.
-    for i in range(first[number], first[number + 1], 2):
-        result = cells[i + 1]
-        if result == _EXIT:
-            continue
-        local = cells[i] // num_classes
-        target = delta[state[local], cells[i] - local * num_classes]
+    # Invariant: locals below num_locals have names, all different, and the patterns of the trace;
+    # what comes before the place agrees.
+    while place < stop:
+        cell, result = np.int64(pool[place]), np.int64(pool[place + 1])
+        place += 2
+        target = np.int64(targets[start[state[cell // _SLOTS]] + cell % _SLOTS])
         if result < num_locals:
-            if target != (state[result] if result >= 0 else EMPTY):
+            if target != state[result]:
                 return False
         else:
-            if target < 0 or stamp[target] == now:
+            if target < 0 or stamp[target] == now or not _is_named(moves, target, pool, place):
                 return False
+            place += _WORDS
             stamp[target] = now
             state[result] = target
             num_locals += 1
@@ -221,34 +246,23 @@ def root_key(moves: Any, state: Any) -> Any:
     """Return a hash of what a state does at once, the same for states with the same trace.
 
     Returns:
-        The hash, and the number of bytes that lead anywhere; if these are many, it may be too low.
+        The hash, and the number of bytes that lead anywhere.
     """
-    delta, byte_class = moves.delta, moves.byte_class
+    kind = moves.kind[state]
     key = np.uint64(1)
-    live = 0
-    for letter in range(delta.shape[1]):
-        target = delta[state, letter]
-        kind = 0
-        if target != EMPTY:
-            live += 1
-            kind = 1
-            if target == state:
-                kind = 2
-        key = (key ^ np.uint64(kind)) * np.uint64(0x9E3779B97F4A7C15)
+    for w in range(_WORDS):
+        key = (key ^ np.uint64(moves.name[kind, w])) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(31)
-    if live < TEMPLATE_BYTES and delta.shape[1] < 256:
-        live = 0
-        for b in range(256):
-            if delta[state, byte_class[b]] != EMPTY:
-                live += 1
-    return key, live
+        key = (key ^ moves.loops[state, w]) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(31)
+    return key, np.int64(moves.size[kind, 1])
 
 
 class Templates(NamedTuple):
     """Walks to share: for each a hash, the trace, the exits, the targets with their labels.
 
     ``key`` (TEMPLATE_LIMIT,) are the hashes. The others are
-    :class:`pcgcd.automata.kernels.lists.Lists`: of (cell, result), of (node, local) and of (local,
+    :class:`pcgcd.automata.kernels.lists.Lists`: traces, and lists of (node, local) and of (local,
     label). The labels are numbered among ``labels``, lists of intervals, and say nothing about the
     labels of a lifting.
     """
@@ -306,8 +320,8 @@ def add_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
         templates.labels,
     )
     sort_by_target(out)
-    num_cells, num_exits, num_slots = scratch.counter[2], scratch.counter[3], out.counter[1]
-    longest = 2 * max(num_cells, num_exits, num_slots)
+    length, num_exits, num_slots = scratch.counter[2], scratch.counter[3], out.counter[1]
+    longest = max(length, 2 * num_exits, 2 * num_slots)
     if not (has_room(traces, longest) and has_room(exits, longest) and has_room(targets, longest)):
         return longest
     place = targets.first[targets.total[0]]
@@ -320,10 +334,9 @@ def add_template(templates: Any, key: Any, scratch: Any, out: Any) -> Any:
     templates.key[targets.total[0]] = key
     close_list(targets, 2 * num_slots)
     place = traces.first[traces.total[0]]
-    for i in range(num_cells):
-        traces.pool[place + 2 * i] = scratch.cell[i]
-        traces.pool[place + 2 * i + 1] = scratch.result[i]
-    close_list(traces, 2 * num_cells)
+    for i in range(length):
+        traces.pool[place + i] = scratch.trace[i]
+    close_list(traces, length)
     place = exits.first[exits.total[0]]
     for i in range(num_exits):
         exits.pool[place + 2 * i] = scratch.exit_node[i]

@@ -26,12 +26,22 @@ EMPTY = -1  # no target; the k-th cell with several targets is -2 - k
 class Moves(NamedTuple):
     """The transitions of a byte automaton.
 
-    ``delta`` (S, C) holds a state, EMPTY, or -2 - k for the targets
-    ``several[first[k]:first[k + 1]]``. ``loops`` (S, 4) are the bytes on which a state only stays,
-    as bits. ``byte_class`` (256,) is the column of each byte.
+    The bytes after which a state goes on alike are a *slot* of it, numbered by their first byte.
+    Slot j of state s leads to ``targets[start[s] + j]``: a state, or -2 - k for the states
+    ``several[first[k]:first[k + 1]]``. States with the same slots have the same *pattern*: row
+    ``kind[s]`` of ``pattern`` (P, C) has the slot of each class of bytes, or EMPTY, ``size`` (P, 2)
+    the number of slots and of bytes in them, and ``name`` (P, 4) says which pattern it is, the same
+    in all automata that share walks. A name of zeros is that of states without transitions yet.
+    ``loops`` (S, 4) are the bytes on which a state only stays, as bits. ``byte_class`` (256,) is
+    the column of each byte.
     """
 
-    delta: Any
+    pattern: Any
+    size: Any
+    name: Any
+    kind: Any
+    start: Any
+    targets: Any
     several: Any
     first: Any
     loops: Any
@@ -171,7 +181,8 @@ def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None
     """
     trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
     first_rank, below = nodes.first_rank, nodes.below
-    delta, loops, byte_class = moves.delta, moves.loops, moves.byte_class
+    pattern, kind, starts, targets = moves.pattern, moves.kind, moves.start, moves.targets
+    loops, byte_class = moves.loops, moves.byte_class
     several, several_first = moves.several, moves.first
     pool, first, mark = out.pool, out.pool_first, out.mark
     out_target, out_low, out_high = out.target, out.low, out.high
@@ -188,12 +199,13 @@ def _walk_sets(nodes: Any, moves: Any, start: Any, state: Any, out: Any) -> None
         count = begin
         stamp += 1
         for i in range(first[depth - 1], begin):
-            cell = delta[pool[i], letter]
+            slot = pattern[kind[pool[i]], letter]
+            if slot < 0:
+                continue
+            cell = targets[starts[pool[i]] + slot]
             number = 1
             if cell < 0:
-                number = 0
-                if cell != EMPTY:
-                    number = several_first[-1 - cell] - several_first[-2 - cell]
+                number = several_first[-1 - cell] - several_first[-2 - cell]
             for k in range(number):
                 target = cell if cell >= 0 else several[several_first[-2 - cell] + k]
                 if mark[target] != stamp:
@@ -237,19 +249,24 @@ def walk(nodes: Any, moves: Any, node: Any, stop: Any, out: Any) -> None:
     """
     trie_byte, trie_depth, trie_end = nodes.byte, nodes.depth, nodes.end
     first_rank, below = nodes.first_rank, nodes.below
-    delta, loops, byte_class = moves.delta, moves.loops, moves.byte_class
+    pattern, kind, starts, targets = moves.pattern, moves.kind, moves.start, moves.targets
+    loops, byte_class = moves.loops, moves.byte_class
     path, out_target, out_low, out_high = out.path, out.target, out.low, out.high
     place = out.counter[2]
     # Invariant: path[d] is the state after d bytes for each prefix of the node's own.
     while node < stop:
         depth = trie_depth[node]
-        there = delta[path[depth - 1], byte_class[trie_byte[node]]]
+        above = path[depth - 1]
+        slot = pattern[kind[above], byte_class[trie_byte[node]]]
         following = trie_end[node]
+        if slot < 0:
+            node = following
+            continue
+        there = targets[starts[above] + slot]
         if there < 0:
-            if there != EMPTY:
-                out.counter[2] = place
-                _walk_sets(nodes, moves, node, path[depth - 1], out)
-                place = out.counter[2]
+            out.counter[2] = place
+            _walk_sets(nodes, moves, node, above, out)
+            place = out.counter[2]
             node = following
             continue
         low = first_rank[node]
@@ -274,7 +291,7 @@ def walk_whole(nodes: Any, moves: Any, source: Any, out: Any) -> None:
     """Walk the whole trie from a state, below the bytes that lead anywhere."""
     for b in range(256):
         node = np.int64(nodes.start[b])
-        if node > 0 and moves.delta[source, moves.byte_class[b]] != EMPTY:
+        if node > 0 and moves.pattern[moves.kind[source], moves.byte_class[b]] >= 0:
             walk(nodes, moves, node, np.int64(nodes.end[node]), out)
             if out.counter[3]:
                 return

@@ -19,8 +19,9 @@ from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.cache import AutomatonCache
 from pcgcd.automata.kernels.edges import group
 from pcgcd.automata.kernels.lifting import walk_all
-from pcgcd.automata.kernels.tables import index_moves, self_loops, steps_to_accept
+from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.walks import Moves
+from pcgcd.automata.lifting.patterns import make_moves
 from pcgcd.automata.lifting.token_classes import factored
 from pcgcd.automata.limits import NEVER
 from pcgcd.automata.vocabulary import Vocabulary
@@ -34,7 +35,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _INTERVAL_LIMIT = 1 << 26
 _TEMPLATE_ROOM = 1 << 24
-_BY_BYTE = 2048
+_SHARED = 2048  # states of automata whose walks are shared with others
 _MANY_EDGES = 200_000  # what they are made from is worth giving back
 
 
@@ -89,14 +90,14 @@ class ByteTable:
     Attributes:
         moves: Its transitions.
         distance: The least number of bytes from each state to acceptance, or NEVER, (S,).
-        is_by_byte: Whether each byte has a column of its own, so that the walks of different
-            automata are comparable.
+        is_shared: Whether walks are shared with all automata over the same tokens. Large ones would
+            leave no room for those of others.
         templates: The walks that only its own states share, otherwise.
     """
 
     moves: Moves
     distance: Array
-    is_by_byte: bool
+    is_shared: bool
     templates: TemplateStore = field(default_factory=TemplateStore)
 
     @classmethod
@@ -117,19 +118,17 @@ class ByteTable:
                 automaton.source[useful], automaton.target[useful], automaton.accepting_mask
             )
         useful &= distance[automaton.target] < NEVER
-        delta, several, first = index_moves(
+        is_shared = automaton.num_states <= _SHARED
+        moves = make_moves(
             automaton.source[useful],
             automaton.target[useful],
             automaton.label[useful],
             automaton.labels.label_class,
+            automaton.labels.token_class,
             automaton.num_states,
+            is_shared=is_shared,
         )
-        byte_class = automaton.labels.token_class
-        loops = self_loops(delta, byte_class)
-        is_by_byte = automaton.num_states <= _BY_BYTE
-        if is_by_byte:
-            delta, byte_class = np.ascontiguousarray(delta[:, byte_class]), np.arange(256)
-        return cls(Moves(delta, several, first, loops, byte_class.copy()), distance, is_by_byte)
+        return cls(moves, distance, is_shared)
 
     @classmethod
     def shared(cls, automaton: FiniteAutomaton, vocabulary: Vocabulary) -> ByteTable:
@@ -153,8 +152,8 @@ class ByteTable:
         """Write all that is not there yet."""
 
     def store(self, vocabulary: Vocabulary) -> TemplateStore:
-        """The walks to share: with all automata over the same tokens, if they are comparable."""
-        return vocabulary.templates if self.is_by_byte else self.templates
+        """The walks to share."""
+        return vocabulary.templates if self.is_shared else self.templates
 
     def walk(
         self, sources: Array, vocabulary: Vocabulary, *, follow: bool

@@ -24,9 +24,10 @@ from pcgcd.automata.graphs import unpack
 from pcgcd.automata.kernels.edges import group, intern
 from pcgcd.automata.kernels.meeting import begun_twice
 from pcgcd.automata.kernels.searches import cheapest
-from pcgcd.automata.kernels.tables import index_moves, self_loops
+from pcgcd.automata.kernels.tables import self_loops, write_moves
 from pcgcd.automata.kernels.walks import EMPTY, Moves
 from pcgcd.automata.lifting.from_bytes import ByteTable
+from pcgcd.automata.lifting.patterns import names, slots_of
 from pcgcd.automata.limits import NEVER
 from pcgcd.basics.keeping import kept_with
 
@@ -39,7 +40,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MOST_STATES = 200_000  # a few hundred bytes each, once they are written
 _END = -2  # in a part: the end of the block
-_UNWRITTEN = -2  # in a table: the first cell with several targets, of which there are none
+_UNWRITTEN = -2  # in a table: the only slot, with several targets, of which there are none
 _AT_ONCE = 64  # states that are written together
 _LARGE = 1 << 16  # bytes of a part
 
@@ -96,7 +97,7 @@ class _Part:
     def moves(self) -> Array:
         """The target of each state and class, EMPTY or _END, as copies number states."""
         graph = self.graph
-        by_class, *_ = index_moves(
+        by_class = write_moves(
             graph.source,
             graph.target,
             graph.label,
@@ -198,6 +199,20 @@ def _within(part: _Part) -> list[_Part]:
     return list(found.values())
 
 
+class _Plan(NamedTuple):
+    """How rows of targets by class are written by slot: the same for all copies of some states.
+
+    Attributes:
+        kind: The pattern of each state, (n,).
+        cells: Which cells of the rows are the targets of slots, in order.
+        start: Where the targets of each state begin among these, (n,).
+    """
+
+    kind: Array
+    cells: Array
+    start: Array
+
+
 class _Copy(NamedTuple):
     """A part in a table: where its states begin, and the state at its end."""
 
@@ -214,17 +229,21 @@ class UnfoldingTable(ByteTable):
         copies: The copies so far.
         owner: The copy that each state belongs to, (S,).
         is_written: Whether the transitions of each state are written, (S,).
-        is_marked: Whether those that are not are marked as such, for each so many states at once.
         known: The copy of each part with each end.
-        samples: A byte of each class of bytes.
+        samples: The first byte of each class of bytes; the classes come in their order.
+        patterns: The number of each pattern so far, by its slots.
+        plans: How states of each part are written, by the first of them.
+        used: How many targets are written, (1,).
     """
 
     copies: list[_Copy]
     owner: Array
     is_written: Array
-    is_marked: Array
     known: dict[tuple[int, int], int]
     samples: Array
+    patterns: dict[bytes, int]
+    plans: dict[tuple[int, int], _Plan]
+    used: Array
 
     @classmethod
     def unfold(
@@ -240,26 +259,37 @@ class UnfoldingTable(ByteTable):
         if part is None or (part.used & ~vocabulary.single_bytes).any():
             return None
         # The bytes that no part of it tells apart.
-        byte_class, samples = intern(np.stack([each.byte_class for each in _within(part)], axis=1))
+        parts = _within(part)
+        byte_class, samples = intern(np.stack([each.byte_class for each in parts], axis=1))
+        most = 1 + sum(len(each.distance) for each in parts)  # patterns
+        # Memory that is never needed is never touched: of what is not written, only zeros are read.
         table = cls(
             Moves(
-                np.empty((size, len(samples)), dtype=np.int32),
-                np.zeros(0, dtype=np.int32),
-                np.zeros(2, dtype=np.int64),
-                np.empty((size, 4), dtype=np.uint64),
-                byte_class,
+                pattern=np.empty((most, len(samples)), dtype=np.int16),
+                size=np.empty((most, 2), dtype=np.int32),
+                name=np.empty((most, 4), dtype=np.int32),
+                kind=np.zeros(size, dtype=np.int32),
+                start=np.zeros(size, dtype=np.int32),
+                targets=np.empty(1 + size * len(samples), dtype=np.int32),
+                several=np.zeros(0, dtype=np.int32),
+                first=np.zeros(2, dtype=np.int64),
+                loops=np.zeros((size, 4), dtype=np.uint64),
+                byte_class=byte_class,
             ),
             np.full(size, NEVER, dtype=np.int64),
-            False,
+            True,
             copies=[],
             owner=np.zeros(size, dtype=np.int32),
             is_written=np.zeros(size, dtype=np.bool_),
-            is_marked=np.zeros(size // _AT_ONCE + 1, dtype=np.bool_),
             known={},
             samples=samples,
+            patterns={},
+            plans={},
+            used=np.ones(1, dtype=np.int64),
         )
+        table.moves.pattern[0], table.moves.name[0] = 0, 0
+        table.moves.size[0], table.moves.targets[0] = (1, 256), _UNWRITTEN
         table._place(part, 0, -1)
-        table._mark(np.flatnonzero(graph.initial))
         return table
 
     @property
@@ -290,31 +320,39 @@ class UnfoldingTable(ByteTable):
         delta = delta[first : first + _AT_ONCE]
         rows = np.where(delta >= 0, delta + base, delta)
         rows[delta == _END] = end
-        self._mark(rows)
         rows = rows[:, part.byte_class[self.samples]]
         begin = bisect_left(ways, first, key=itemgetter(0))
         for source, inner, target in ways[begin:]:
             if source >= first + len(rows):
                 break
             self._enter(rows[source - first], inner, end if target == _END else base + target)
+        key = (id(part), first)
+        plan = self.plans.get(key) or self.plans.setdefault(key, self._plan(rows))
         chosen = slice(base + first, base + first + len(rows))
-        # Whoever reads without a lock sees all or nothing of a row.
+        used = int(self.used[0])
+        self.used[0] = used + len(plan.cells)
+        # Whoever reads without a lock sees all or nothing of a state: its pattern comes last.
+        self.moves.targets[used : used + len(plan.cells)] = rows.ravel()[plan.cells]
+        self.moves.start[chosen] = plan.start + used
         self.moves.loops[chosen] = loops[first : first + len(rows)]
-        self.moves.delta[chosen] = rows
+        self.moves.kind[chosen] = plan.kind
         self.is_written[chosen] = True
 
-    def _mark(self, states: Array) -> None:
-        """Let the transitions of states, and of those around them, say that they are not written.
-
-        Pages of memory that are never needed are never touched in this way.
-        """
-        is_met = np.bincount(states[states >= 0] // _AT_ONCE, minlength=len(self.is_marked)) > 0
-        for number in np.flatnonzero(is_met & ~self.is_marked).tolist():
-            chosen = slice(number * _AT_ONCE, (number + 1) * _AT_ONCE)
-            unwritten = ~self.is_written[chosen]
-            self.moves.loops[chosen][unwritten] = 0
-            self.moves.delta[chosen][unwritten] = _UNWRITTEN
-            self.is_marked[number] = True
+    def _plan(self, rows: Array) -> _Plan:
+        """Find the patterns of rows of targets, and number those that are new."""
+        pattern, cells, counts = slots_of(rows)
+        kind = np.empty(len(rows), dtype=np.int32)
+        for i, row in enumerate(pattern):
+            number = self.patterns.get(row.tobytes())
+            if number is None:
+                number = len(self.patterns) + 1
+                by_byte = row[self.moves.byte_class]
+                self.moves.pattern[number] = row
+                self.moves.size[number] = counts[i], (by_byte >= 0).sum()
+                self.moves.name[number] = names(by_byte[None])
+                self.patterns[row.tobytes()] = number
+            kind[i] = number
+        return _Plan(kind, cells, np.cumsum(counts) - counts)
 
     def _enter(self, row: Array, part: _Part, end: int) -> None:
         """Write the ways into a part to the row of a state."""
@@ -327,7 +365,6 @@ class UnfoldingTable(ByteTable):
         entry = targets[self.samples]
         row[entry >= 0] = entry[entry >= 0] + base
         row[entry == _END] = end
-        self._mark(row)
         for inner, target in ways:
             self._enter(row, inner, end if target == _END else base + target)
 

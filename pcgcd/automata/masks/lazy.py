@@ -17,7 +17,7 @@ from pcgcd.automata.kernels.bits import set_intervals
 from pcgcd.automata.kernels.lazy_masks import NO_TEMPLATE, new_names, write_narrow, write_wide
 from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.templates import LOCAL_LIMIT
-from pcgcd.automata.kernels.walks import EMPTY, new_output
+from pcgcd.automata.kernels.walks import new_output
 from pcgcd.automata.lifting import ByteTable
 from pcgcd.automata.lifting.unfolding import UnfoldingTable
 from pcgcd.automata.limits import NEVER, STATE_LIMIT
@@ -118,7 +118,7 @@ class TokenMasks(PrefixMasks):
             return True  # it is made for no other vocabulary
         missing = self.vocabulary.used_bytes & ~self.vocabulary.single_bytes
         moves = self._table.moves
-        return not (moves.delta[:, moves.byte_class[missing]] != EMPTY).any()
+        return not (moves.pattern[:, moves.byte_class[missing]] >= 0).any()
 
     @cached_property
     def distance(self) -> Array:
@@ -171,16 +171,23 @@ class TokenMasks(PrefixMasks):
     def _targets(self, state: int, byte: int) -> list[int]:
         """Return the states after one more byte."""
         moves = self._table.moves
-        column = moves.byte_class[byte]
-        cell = int(moves.delta[state, column])
-        if cell < EMPTY:
+        cell = self._cell(state, byte)
+        if cell is not None and cell < 0:
             with self._lock:
                 self._table.complete(state)
-            cell = int(moves.delta[state, column])
-        if cell >= EMPTY:
-            return [cell] if cell >= 0 else []
+            cell = self._cell(state, byte)
+        if cell is None:
+            return []
+        if cell >= 0:
+            return [cell]
         found: list[int] = moves.several[moves.first[-2 - cell] : moves.first[-1 - cell]].tolist()
         return found
+
+    def _cell(self, state: int, byte: int) -> int | None:
+        """Return what a state has for a byte: a state, -2 - k for several ones, or None."""
+        moves = self._table.moves
+        slot = moves.pattern[moves.kind[state], moves.byte_class[byte]]
+        return None if slot < 0 else int(moves.targets[moves.start[state] + slot])
 
     def _num_bytes(self, state: int) -> int:
         return 0 if state == self._end else int(self._table.distance[state])
@@ -213,7 +220,7 @@ class TokenMasks(PrefixMasks):
         with self._lock:
             self._table.complete(state)
         moves = self._table.moves
-        return int((moves.delta[state, moves.byte_class] != EMPTY).sum())
+        return int(moves.size[moves.kind[state], 1])
 
     def _threshold(self, members: tuple[int, ...], budget: int) -> int:
         enough = max((self._row(state).enough for state in members), default=0)
