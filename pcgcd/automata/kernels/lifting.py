@@ -38,11 +38,12 @@ class _Found(NamedTuple):
     """What the walks have found so far.
 
     ``queue`` (S,) are the states to walk from, each once, and ``queued`` (S,) says which they are.
-    ``edges`` (3, room) are source, target and label. ``labels`` are lists of intervals; ``known``
-    is the label here of each label of the templates, or -1, and ``union`` the label of each of
-    ``pairs``, two labels that were joined. ``pair`` (2,) is room for one, and ``recent`` the
-    templates that fitted last. ``counter``: the number of states walked from, of those queued, of
-    edges; the length of a list for which there is no room.
+    ``edges`` (3, room) are source, target and label, the last of them. ``labels`` are lists of
+    intervals; ``known`` is the label here of each label of the templates, or -1, and ``union`` the
+    label of each of ``pairs``, two labels that were joined. ``pair`` (2,) is room for one, and
+    ``recent`` the templates that fitted last. ``counter``: the number of states walked from, of
+    those queued, of edges; the length of a list for which there is no room; the number of earlier
+    edges.
     """
 
     queue: Any
@@ -85,8 +86,8 @@ def walk_all(
         interval_limit: How many intervals and edges to write at most.
 
     Returns:
-        The states walked from, in order, and their number; source, target and label of each edge,
-        (3, room), and their number; the labels, as lists of bounds of intervals; whether the limit
+        The states walked from, in order; source, target and label of the edges, in parts (3, E);
+        the labels, as lists of bounds of intervals; whether the limit
         held; the templates.
     """
     num_states, num_nodes = len(moves.kind), len(nodes.byte)
@@ -105,10 +106,11 @@ def walk_all(
         union=_numbers(pairs),
         pair=np.empty(2, dtype=np.int32),
         recent=np.full(256, -1, dtype=np.int64),
-        counter=np.array([0, len(starts), 0, 0]),
+        counter=np.array([0, len(starts), 0, 0, 0]),
     )
     found.queue[: len(starts)] = starts
     found.queued[starts] = True
+    parts: list[Any] = []
     while True:
         ending = _walk_states(
             follow, nodes, moves, templates, room, interval_limit, scratch, out, found
@@ -117,15 +119,17 @@ def walk_all(
             num_intervals, num_members = 4 * num_intervals, 4 * num_members
             out = new_output(num_states, longest, num_intervals, num_members)
         elif ending == _NO_EDGES:
-            room_for_more = np.empty((3, found.edges.shape[1] + num_states), dtype=np.int32)
-            found = found._replace(edges=np.concatenate([found.edges, room_for_more], axis=1))
+            parts.append(found.edges[:, : found.counter[2]])
+            found = found._replace(edges=np.empty((3, 4096 + num_states), dtype=np.int32))
+            found.counter[4] += found.counter[2]
+            found.counter[2] = 0
         elif ending == _NO_ROOM:
             templates = with_room_for_one(templates, int(found.counter[3]))
             found = _with_room(found, templates)
         else:
             break
-    head, _, num_edges, _ = found.counter.tolist()
-    return found.queue, head, found.edges, num_edges, found.labels, ending == _DONE, templates
+    parts.append(found.edges[:, : found.counter[2]])
+    return found.queue[: found.counter[0]], parts, found.labels, ending == _DONE, templates
 
 
 def _numbers(lists: Any) -> Any:
@@ -197,7 +201,7 @@ def _walk_states(
                 counter[1] += 1
         counter[0] += 1
         counter[2] = num_edges
-        if labels.first[labels.total[0]] + 2 * num_edges > 2 * interval_limit:
+        if labels.first[labels.total[0]] + 2 * (counter[4] + num_edges) > 2 * interval_limit:
             return _DONE if counter[0] == counter[1] else _PAST_LIMIT
     return _DONE
 

@@ -19,9 +19,24 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
     Breadth-first search against the edges. The arrays are copied, since read-only ones would have
     to be compiled for again.
     """
-    order, offsets = group(np.array(target, dtype=np.int64), len(accepting))
-    sources = np.asarray(source)[order].astype(np.int64, copy=False)
-    return search(offsets, sources, np.array(accepting))[1]
+    states = np.array(source, dtype=np.int32), np.array(target, dtype=np.int32)
+    distance: Indices = _steps_back(*states, np.array(accepting))
+    return distance
+
+
+@compiled_if_large(most=100_000)
+def _steps_back(source: Any, target: Any, accepting: Any) -> Any:
+    offsets: Any = np.zeros(len(accepting) + 1, dtype=np.int64)
+    for i in range(len(target)):
+        offsets[target[i] + 1] += 1
+    for s in range(len(accepting)):
+        offsets[s + 1] += offsets[s]
+    place = head(offsets, len(accepting))
+    before: Any = np.empty(len(source), dtype=np.int32)
+    for i in range(len(source)):
+        before[place[target[i]]] = source[i]
+        place[target[i]] += 1
+    return search(offsets, before, accepting)[1]
 
 
 @compiled_if_large()

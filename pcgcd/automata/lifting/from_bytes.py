@@ -17,8 +17,8 @@ import numpy as np
 from pcgcd.automata.arrays import frozen
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.cache import AutomatonCache
-from pcgcd.automata.kernels.edges import group
 from pcgcd.automata.kernels.lifting import walk_all
+from pcgcd.automata.kernels.renumbering import kept_edges
 from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.walks import Moves
 from pcgcd.automata.lifting.patterns import make_moves
@@ -180,20 +180,16 @@ class ByteTable:
                 _TEMPLATE_ROOM,
                 _INTERVAL_LIMIT,
             )
-        queue, walked, edges, num_edges, labels, complete = result
+        walked, parts, labels, complete = result
         if not complete:
             raise AutomatonTooLargeError(
-                f"the token sets of {walked:,} of {len(self.distance):,} states take more than "
-                f"{_INTERVAL_LIMIT:,} intervals of tokens; reduce the automaton, or make the "
+                f"the token sets of {len(walked):,} of {len(self.distance):,} states take more "
+                f"than {_INTERVAL_LIMIT:,} intervals of tokens; reduce the automaton, or make the "
                 f"constraint smaller"
             )
         first = labels.first[: labels.total[0] + 1]
-        return (
-            queue[:walked],
-            *edges[:, :num_edges],
-            first,
-            labels.pool[: first[-1]],
-        )
+        source, target, label = (np.concatenate([part[row] for part in parts]) for row in range(3))
+        return walked, source, target, label, first, labels.pool[: first[-1]]
 
 
 # Beside the automata, not in them: what refers to others weakly cannot be pickled.
@@ -207,32 +203,26 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     walked, source, target, label, first, bounds = table.walk(starts, vocabulary, follow=True)
     del table  # most of the memory
     # The padding: one more state, and one more label.
-    end, eos = automaton.num_states, len(first) - 1
+    end = automaton.num_states
     accepting = np.append(automaton.accepting_mask, True)
     ends = np.append(walked[accepting[walked]], np.int32(end))
-    source = np.concatenate([source, ends])
-    target = np.concatenate([target, np.full_like(ends, end)])
-    label = np.concatenate([label, np.full_like(ends, eos)])
     distance = steps_to_accept(source, target, accepting)
-    kept = np.concatenate([walked[distance[walked] < NEVER], [end]])
+    kept = np.append(walked[distance[walked] < NEVER], end)
     if len(kept) == 1:
         return _empty(vocabulary)
     number = np.full(len(accepting), -1, dtype=np.int32)
     number[kept] = np.arange(len(kept))
-    source, target = number[source], number[target]
-    useful = (source >= 0) & (target >= 0)
-    if not useful.all():
-        source, target, label = source[useful], target[useful], label[useful]
+    inside = number[source] >= 0
+    inside &= number[target] >= 0
     is_used = np.zeros(len(first), dtype=np.bool_)
-    is_used[label] = True
-    used, label = np.flatnonzero(is_used), (np.cumsum(is_used, dtype=np.int32) - 1)[label]
-    order = group(target.astype(np.int64), len(kept))[0]
-    order = order[group(source[order].astype(np.int64), len(kept))[0]]
-    # One after the other, since each of them may take much room.
-    source = frozen(source[order].astype(np.int64))
-    target = frozen(target[order].astype(np.int64))
-    label = frozen(label[order].astype(np.int64))
-    del order, useful
+    is_used[label[inside]] = True
+    is_used[-1] = (number[ends] >= 0).any()
+    # The labels first, since the edges are written as wider numbers, and both may take much room.
+    labels = factored(vocabulary, first, bounds, np.flatnonzero(is_used))
+    del first, bounds, inside
+    rank = np.cumsum(is_used) - 1
+    source, target, label = kept_edges(source, target, label, number, ends, rank, len(kept))
+    source.flags.writeable = target.flags.writeable = label.flags.writeable = False
     initial = np.zeros(len(kept), dtype=np.bool_)
     initial[number[starts[number[starts] >= 0]]] = True
     result = FiniteAutomaton(
@@ -240,7 +230,7 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
         source=source,
         target=target,
         label=label,
-        labels=factored(vocabulary, first, bounds, used),
+        labels=labels,
         initial_mask=frozen(initial),
         accepting_mask=frozen(accepting[kept]),
     )
