@@ -74,7 +74,7 @@ class Expression:
         has_blocks: Whether there are blocks inside, but for those of intersections and complements.
     """
 
-    __slots__ = ("_hash", "_own", "size")
+    __slots__ = ("__weakref__", "_hash", "_own", "size")
     __match_args__: ClassVar[tuple[str, ...]]
     is_combined: ClassVar[bool] = False
     size: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from pcgcd.automata.kernels.outlines import first_bytes, num_copied
 from pcgcd.basics.keeping import kept_with
 
 _KEPT = 16
+_MOST_KNOWN = 20_000  # states of blocks that are kept while others are written out
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 
 
 class Entrances(NamedTuple):
@@ -116,12 +119,27 @@ def expand(graph: Graph, inside: tuple[Block, ...]) -> Graph:
 
     Edges of one block to one target share the inner states of the copy.
     """
+    return _expanded(graph, inside, {})
+
+
+def _expanded(graph: Graph, inside: tuple[Block, ...], known: dict[int, _Inner]) -> Graph:
+    """Expand, given what is known of blocks, by id; large ones are used once, and not kept."""
     if not inside:
         return graph
     letters = _letters(graph)
     edges = _edges_with(graph, np.any(letters, axis=1))
     chosen = Entrances(edges, letters[graph.label[edges]])
-    return _substituted(graph, inside, chosen, 0, _inner)
+
+    def inner(block: Block) -> _Inner:
+        found = known.get(id(block))
+        if found is None:
+            whole = _expanded(block.graph, block.inside, known)
+            found = _Inner.of(whole, _members(whole))
+            if found.num_states <= _MOST_KNOWN:
+                known[id(block)] = found
+        return found
+
+    return _substituted(graph, inside, chosen, 0, inner)
 
 
 def inner_numbers(graph: Graph) -> Indices:
@@ -140,9 +158,11 @@ def written_out(block: Block) -> FiniteAutomaton:
 
 
 class _Edges(NamedTuple):
-    source: Indices
-    target: Indices  # -1: the end of the block
-    label: Indices
+    """Edges in 32 bits, since there may be many."""
+
+    source: Numbers
+    target: Numbers  # -1: the end of the block
+    label: Numbers
 
     def ending(self, ends: Indices, base: Indices) -> Indices:
         """The targets in copies that end, and whose states begin, at given numbers."""
@@ -160,22 +180,18 @@ class _Inner(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, members: Mask) -> _Inner:
-        number = inner_numbers(graph)
+        number = inner_numbers(graph).astype(np.int32)
         is_inner = number >= 0
 
         def edges(chosen: Mask) -> _Edges:
             return _Edges(
-                number[graph.source[chosen]], number[graph.target[chosen]], graph.label[chosen]
+                number[graph.source[chosen]],
+                number[graph.target[chosen]],
+                graph.label[chosen].astype(np.int32),
             )
 
         inner, entering = is_inner[graph.source], graph.initial[graph.source]
         return cls(int(is_inner.sum()), edges(inner), edges(entering), members)
-
-
-@lru_cache(maxsize=_KEPT)
-def _inner(block: Block) -> _Inner:
-    whole = expand(block.graph, block.inside)
-    return _Inner.of(whole, _members(whole))
 
 
 def _substituted(
@@ -210,7 +226,7 @@ def _substituted(
         source += [(inner.edges.source + base[:, None]).ravel(), entries]
         target += [inner.edges.ending(ends, base), inner.entering.ending(ends[which], base[which])]
         for inner_edges, copies in ((inner.edges, len(ends)), (inner.entering, len(which))):
-            label.append(np.tile(inner_edges.label + num_sets, copies))
+            label.append(np.tile(inner_edges.label + np.int32(num_sets), copies))
         members.append(inner.members)
         num_sets += len(inner.members)
         count += inner.num_states * len(ends)
@@ -218,15 +234,22 @@ def _substituted(
     more = np.zeros(count - graph.num_states, dtype=np.bool_)
     return Graph(
         count,
-        np.concatenate(source),
-        np.concatenate(target),
-        number[np.concatenate(label)],
+        _joined(source),
+        _joined(target),
+        number[_joined(label)],
         pack(np.concatenate(members)[first]),
         256 + num_letters,
         np.arange(256 + num_letters),
         np.concatenate([graph.initial, more]),
         np.concatenate([graph.accepting, more]),
     )
+
+
+def _joined(parts: list[Any]) -> Indices:
+    """Join arrays, which are gone then."""
+    result = np.concatenate(parts, dtype=np.int64)
+    parts.clear()
+    return result
 
 
 def _members(graph: Graph) -> Mask:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
+from weakref import WeakKeyDictionary
 
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import (
@@ -43,7 +44,9 @@ _MOST_OPENED = 40_000
 # What so many states are made from leaves memory behind that is worth giving back.
 _MANY_STATES = 50_000
 _KEPT_AUTOMATA = 256
-_KEPT_EDGES = 1_000_000
+_KEPT_EDGES = 500_000
+# What is larger is kept as long as its expression.
+_MOST_KEPT = 50_000
 
 
 def compile_expression(
@@ -108,8 +111,9 @@ def compile_folded(
     found: tuple[Graph, tuple[Block, ...]] | None = _CACHE.get(expression, state_limit, "folded")
     if found is None:
         graph, inside = found = _symbolic(expression, state_limit, "auto")
-        _check_size(expression, expanded_size(graph, inside), state_limit)
-        _CACHE.put(expression, state_limit, "folded", found, len(graph.source))
+        size = expanded_size(graph, inside)
+        _check_size(expression, size, state_limit)
+        _CACHE.put(expression, state_limit, "folded", found, max(size, len(graph.source)))
     return found
 
 
@@ -293,6 +297,7 @@ class _Cache:
     def __init__(self) -> None:
         self.entries: OrderedDict[Any, tuple[Expression, Any, int]] = OrderedDict()
         self.edges = 0
+        self.large: WeakKeyDictionary[Expression, dict[Any, Any]] = WeakKeyDictionary()
         self.lock = Lock()
 
     def get(self, expression: Expression, state_limit: int, kind: object) -> Any:
@@ -300,7 +305,7 @@ class _Cache:
         with self.lock:
             entry = self.entries.get(key)
             if entry is None or entry[0] != expression:
-                return None
+                return self.large.get(expression, {}).get((state_limit, kind))
             self.entries.move_to_end(key)
             return entry[1]
 
@@ -309,6 +314,10 @@ class _Cache:
     ) -> None:
         key = (hash(expression), state_limit, kind)
         with self.lock:
+            # What a block is made from goes when it is made, but others may be made from the same.
+            if edges > _MOST_KEPT and kind != "block":
+                self.large.setdefault(expression, {})[state_limit, kind] = value
+                return
             old = self.entries.pop(key, None)
             self.edges += edges - (old[2] if old else 0)
             self.entries[key] = (expression, value, edges)

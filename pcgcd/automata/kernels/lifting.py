@@ -38,7 +38,7 @@ class _Found(NamedTuple):
     """What the walks have found so far.
 
     ``queue`` (S,) are the states to walk from, each once, and ``queued`` (S,) says which they are.
-    ``edges`` (3, room) are source, target and label, the last of them. ``labels`` are lists of
+    ``source``, ``target`` and ``label`` (room,) are the last edges. ``labels`` are lists of
     intervals; ``known`` is the label here of each label of the templates, or -1, and ``union`` the
     label of each of ``pairs``, two labels that were joined. ``pair`` (2,) is room for one, and
     ``recent`` the templates that fitted last. ``counter``: the number of states walked from, of
@@ -48,7 +48,9 @@ class _Found(NamedTuple):
 
     queue: Any
     queued: Any
-    edges: Any
+    source: Any
+    target: Any
+    label: Any
     labels: Any
     known: Any
     pairs: Any
@@ -86,7 +88,7 @@ def walk_all(
         interval_limit: How many intervals and edges to write at most.
 
     Returns:
-        The states walked from, in order; source, target and label of the edges, in parts (3, E);
+        The states walked from, in order; sources, targets and labels of the edges, each in parts;
         the labels, as lists of bounds of intervals; whether the limit
         held; the templates.
     """
@@ -99,7 +101,7 @@ def walk_all(
     found = _Found(
         queue=np.empty(num_states, dtype=np.int32),
         queued=np.zeros(num_states, dtype=np.bool_),
-        edges=np.empty((3, 4096), dtype=np.int32),
+        **_edges(4096),
         labels=new_lists(1024, 1 << 15),
         known=_numbers(templates.labels),
         pairs=pairs,
@@ -110,7 +112,7 @@ def walk_all(
     )
     found.queue[: len(starts)] = starts
     found.queued[starts] = True
-    parts: list[Any] = []
+    parts: tuple[list[Any], ...] = ([], [], [])
     while True:
         ending = _walk_states(
             follow, nodes, moves, templates, room, interval_limit, scratch, out, found
@@ -119,17 +121,29 @@ def walk_all(
             num_intervals, num_members = 4 * num_intervals, 4 * num_members
             out = new_output(num_states, longest, num_intervals, num_members)
         elif ending == _NO_EDGES:
-            parts.append(found.edges[:, : found.counter[2]])
-            found = found._replace(edges=np.empty((3, 4096 + num_states), dtype=np.int32))
-            found.counter[4] += found.counter[2]
-            found.counter[2] = 0
+            _put_aside(found, parts)
+            found = found._replace(**_edges(4096 + num_states))
         elif ending == _NO_ROOM:
             templates = with_room_for_one(templates, int(found.counter[3]))
             found = _with_room(found, templates)
         else:
             break
-    parts.append(found.edges[:, : found.counter[2]])
+    _put_aside(found, parts)
     return found.queue[: found.counter[0]], parts, found.labels, ending == _DONE, templates
+
+
+def _edges(room: int) -> dict[str, Any]:
+    """Room for edges."""
+    return {name: np.empty(room, dtype=np.int32) for name in ("source", "target", "label")}
+
+
+def _put_aside(found: _Found, parts: tuple[list[Any], ...]) -> None:
+    """Add the last edges to the parts of all edges."""
+    count = int(found.counter[2])
+    for part, row in zip(parts, (found.source, found.target, found.label)):
+        part.append(row[:count])
+    found.counter[4] += count
+    found.counter[2] = 0
 
 
 def _numbers(lists: Any) -> Any:
@@ -166,8 +180,8 @@ def _walk_states(
     What a state leaves behind where there was too little room does no harm: with more room, the
     walk from that state is done again, and equal lists get equal numbers.
     """
-    queue, queued, edges, counter = found.queue, found.queued, found.edges, found.counter
-    labels = found.labels
+    queue, queued, labels, counter = found.queue, found.queued, found.labels, found.counter
+    sources, targets, numbers = found.source, found.target, found.label
     # Invariant: the states before counter[0] have their edges; each state is in the queue once.
     while counter[0] < counter[1]:
         source = np.int64(queue[counter[0]])
@@ -187,13 +201,13 @@ def _walk_states(
         if not _label_slots(out, found):
             return _NO_ROOM
         num_edges = counter[2]
-        if num_edges + out.counter[1] > edges.shape[1]:
+        if num_edges + out.counter[1] > len(sources):
             return _NO_EDGES
         for slot in range(out.counter[1]):
             target = out.slot_target[slot]
-            edges[0, num_edges] = source
-            edges[1, num_edges] = target
-            edges[2, num_edges] = out.slot_base[slot]
+            sources[num_edges] = source
+            targets[num_edges] = target
+            numbers[num_edges] = out.slot_base[slot]
             num_edges += 1
             if follow and not queued[target]:
                 queued[target] = True

@@ -16,11 +16,11 @@ from pcgcd.automata.kernels.walks import EMPTY
 def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
     """Return the least number of steps from each state to an accepting one, or NEVER, (S,).
 
-    Breadth-first search against the edges. The arrays are copied, since read-only ones would have
-    to be compiled for again.
+    Breadth-first search against the edges. Other arrays than those that may be written to are
+    copied, since they would have to be compiled for again.
     """
-    states = np.array(source, dtype=np.int32), np.array(target, dtype=np.int32)
-    distance: Indices = _steps_back(*states, np.array(accepting))
+    source, target = np.require(source, np.int32, "W"), np.require(target, np.int32, "W")
+    distance: Indices = _steps_back(source, target, np.array(accepting))
     return distance
 
 

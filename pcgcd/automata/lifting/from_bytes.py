@@ -188,8 +188,15 @@ class ByteTable:
                 f"constraint smaller"
             )
         first = labels.first[: labels.total[0] + 1]
-        source, target, label = (np.concatenate([part[row] for part in parts]) for row in range(3))
+        source, target, label = map(_joined, parts)
         return walked, source, target, label, first, labels.pool[: first[-1]]
+
+
+def _joined(parts: list[Array]) -> Array:
+    """Join arrays, which are gone then: there may be hundreds of megabytes of them."""
+    result = np.concatenate(parts)
+    parts.clear()
+    return result
 
 
 # Beside the automata, not in them: what refers to others weakly cannot be pickled.

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pcgcd.automata.expressions import Expression
 from pcgcd.automata.limits import STATE_LIMIT
+from pcgcd.basics.memory import give_back
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.json_schema.building import Builder, Style
 from pcgcd.constraints.json_schema.document import Document
@@ -110,6 +111,7 @@ def largest(
         try:
             built, builder = attempt(replace(style, **candidate._asdict()))
         except AutomatonTooLargeError:
+            give_back()
             if candidate == narrowest:
                 raise
             continue
@@ -131,6 +133,8 @@ def largest(
                 deepened, builder = attempt(replace(builder.style, free_depth=free_depth))
             built = deepened
     _report(reader, builder, limits)
+    if built.size > _MODERATE // 2:
+        give_back()
     return built
 
 
