@@ -46,7 +46,7 @@ _MANY_STATES = 50_000
 _KEPT_AUTOMATA = 256
 _KEPT_EDGES = 500_000
 # What is larger is kept as long as its expression.
-_MOST_KEPT = 50_000
+_MOST_KEPT = 150_000
 
 
 def compile_expression(

@@ -45,22 +45,12 @@ def split_cells(first: Any, bounds: Any, num_cells: int) -> tuple[Any, Any]:
     cells = _Cells(first, bounds, *np.zeros((5, num_cells + 1), dtype=np.int64))
     cells.size[0] = num_cells
     count = _refine(cells)
-    # A list holds all of a class or nothing of it: one cell of each will do.
-    group = cells.group[:num_cells]
-    sample = np.full(count, num_cells)
-    np.minimum.at(sample, group, np.arange(num_cells))
-    order = np.argsort(sample)
-    place = np.searchsorted(sample[order], np.arange(num_cells + 1)).astype(np.int32)
-    rows = np.repeat(np.arange(len(first) - 1, dtype=np.int32), np.diff(first) // 2)
-    change = np.zeros((len(first) - 1, count + 1), dtype=np.int8)
-    np.add.at(change, (rows, place[bounds[0::2]]), 1)
-    np.subtract.at(change, (rows, place[bounds[1::2]]), 1)
-    members = np.empty((len(first) - 1, count), dtype=np.bool_)
-    members[:, order] = np.cumsum(change[:, :-1], axis=1, dtype=np.int8)
-    return group, members
+    members = np.zeros((len(first) - 1, count), dtype=np.bool_)
+    _write_members(cells, members)
+    return cells.group[:num_cells], members
 
 
-def _num_cells(cells: Any) -> int:
+def _num_cells(cells: Any, *_: Any) -> int:
     return int(cells.bounds[1::2].sum() - cells.bounds[::2].sum())
 
 
@@ -96,6 +86,16 @@ def _refine(cells: Any) -> Any:
                 fresh[old] = 0
             inside[old] = 0
     return count
+
+
+@compiled_if_large(_num_cells, most=500_000, in_place=True)
+def _write_members(cells: Any, members: Any) -> None:
+    """Write which classes are in each list: all of their cells are."""
+    first, bounds, group = cells.first, cells.bounds, cells.group
+    for item in range(len(first) - 1):
+        for pair in range(first[item], first[item + 1], 2):
+            for cell in range(bounds[pair], bounds[pair + 1]):
+                members[item, group[cell]] = True
 
 
 @compiled_if_large()

@@ -34,6 +34,11 @@ from pcgcd.automata.kernels.walks import (
 _DONE, _PAST_LIMIT, _NO_ROOM, _NO_EDGES, _NO_OUTPUT = range(5)
 
 
+# For so many states the room for edges is more than they ever need: memory that is not written to
+# is never taken, and of such a size it is returned at once.
+_MANY, _MUCH_ROOM = 20_000, 1 << 23
+
+
 class _Found(NamedTuple):
     """What the walks have found so far.
 
@@ -101,7 +106,7 @@ def walk_all(
     found = _Found(
         queue=np.empty(num_states, dtype=np.int32),
         queued=np.zeros(num_states, dtype=np.bool_),
-        **_edges(4096),
+        **_edges(4096 if num_states < _MANY else _MUCH_ROOM),
         labels=new_lists(1024, 1 << 15),
         known=_numbers(templates.labels),
         pairs=pairs,
@@ -122,7 +127,7 @@ def walk_all(
             out = new_output(num_states, longest, num_intervals, num_members)
         elif ending == _NO_EDGES:
             _put_aside(found, parts)
-            found = found._replace(**_edges(4096 + num_states))
+            found = found._replace(**_edges(max(4096 + num_states, len(found.source))))
         elif ending == _NO_ROOM:
             templates = with_room_for_one(templates, int(found.counter[3]))
             found = _with_room(found, templates)

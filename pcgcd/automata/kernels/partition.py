@@ -51,7 +51,7 @@ def quotient(
     """
     num_states = len(accepting)
     order, offsets = group(source, num_states)
-    by_source = np.empty((2, len(order)), dtype=np.int64)  # target, label
+    by_source = np.empty((2, len(order)), dtype=np.int32)  # target, label
     for i in range(len(order)):
         by_source[0, i] = target[order[i]]
         by_source[1, i] = label[order[i]]
@@ -166,14 +166,18 @@ def _refined(edges: Any, sets: Any, block: Any, num_blocks: Any, work_limit: Any
 def _predecessors(offsets: Any, target: Any) -> Any:
     """Sort the sources of the edges by target, (E,); where each state's begin, (S + 1,)."""
     num_states = len(offsets) - 1
-    source = np.empty(len(target), dtype=np.int64)
+    before_offsets = np.zeros(num_states + 1, dtype=np.int64)
+    for e in range(len(target)):
+        before_offsets[target[e] + 1] += 1
+    for s in range(num_states):
+        before_offsets[s + 1] += before_offsets[s]
+    place = head(before_offsets, num_states)
+    before = np.empty(len(target), dtype=np.int32)
     for s in range(num_states):
         for e in range(offsets[s], offsets[s + 1]):
-            source[e] = s
-    order, before_offsets = group(target, num_states)
-    for i in range(len(order)):
-        order[i] = source[order[i]]
-    return order, before_offsets
+            before[place[target[e]]] = s
+            place[target[e]] += 1
+    return before, before_offsets
 
 
 @inlined

@@ -13,8 +13,10 @@ from pcgcd.automata.kernels.jit import compiled_if_large
 @compiled_if_large()
 def kept_edges(
     source: Any, target: Any, label: Any, number: Any, ends: Any, rank: Any, num_kept: int
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, Any]:
     """Return the edges between states that are kept, and those to the end, sorted.
+
+    They are packed for :func:`split_edges`, so that what they are made from can go before.
 
     Args:
         source: The source of each edge, (E,).
@@ -26,7 +28,8 @@ def kept_edges(
         num_kept: How many states are kept, with the last one, which may be among those.
 
     Returns:
-        Source, target and label of each edge, by source and target.
+        Target and label of each edge in one number, by source and target; and where those of each
+        source begin.
     """
     offsets = np.zeros(num_kept + 1, dtype=np.int64)
     for i in range(len(source)):
@@ -41,7 +44,7 @@ def kept_edges(
         widest = max(widest, offsets[s + 1])
         place[s] = offsets[s]
         offsets[s + 1] += offsets[s]
-    # A target and a label as one number, sorted source by source.
+    # Each row is sorted by itself.
     keys = np.empty(offsets[num_kept], dtype=np.int64)
     for i in range(len(source)):
         s = number[source[i]]
@@ -53,8 +56,6 @@ def kept_edges(
         if s >= 0:
             keys[place[s]] = np.int64(num_kept - 1) << 32 | rank[len(rank) - 1]
             place[s] += 1
-    sources = np.empty(len(keys), dtype=np.int64)
-    labels = np.empty(len(keys), dtype=np.int64)
     row = np.empty(widest, dtype=np.int64)
     for s in range(num_kept):
         begin, size = offsets[s], offsets[s + 1] - offsets[s]
@@ -62,7 +63,18 @@ def kept_edges(
             row[i] = keys[begin + i]
         sort_head(row, size)
         for i in range(size):
-            sources[begin + i] = s
-            keys[begin + i] = row[i] >> 32
-            labels[begin + i] = row[i] & 0xFFFFFFFF
-    return sources, keys, labels
+            keys[begin + i] = row[i]
+    return keys, offsets
+
+
+@compiled_if_large()
+def split_edges(keys: Any, offsets: Any) -> tuple[Any, Any]:
+    """Return the source and the label of each edge; the keys become the targets."""
+    source = np.empty(len(keys), dtype=np.int64)
+    label = np.empty(len(keys), dtype=np.int64)
+    for s in range(len(offsets) - 1):
+        for i in range(offsets[s], offsets[s + 1]):
+            source[i] = s
+            label[i] = keys[i] & 0xFFFFFFFF
+            keys[i] >>= 32
+    return source, label

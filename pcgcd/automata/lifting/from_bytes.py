@@ -18,7 +18,7 @@ from pcgcd.automata.arrays import frozen
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.cache import AutomatonCache
 from pcgcd.automata.kernels.lifting import walk_all
-from pcgcd.automata.kernels.renumbering import kept_edges
+from pcgcd.automata.kernels.renumbering import kept_edges, split_edges
 from pcgcd.automata.kernels.tables import steps_to_accept
 from pcgcd.automata.kernels.walks import Moves
 from pcgcd.automata.lifting.patterns import make_moves
@@ -194,7 +194,7 @@ class ByteTable:
 
 def _joined(parts: list[Array]) -> Array:
     """Join arrays, which are gone then: there may be hundreds of megabytes of them."""
-    result = np.concatenate(parts)
+    result = np.concatenate(parts) if len(parts) > 1 else parts[0]
     parts.clear()
     return result
 
@@ -206,6 +206,8 @@ _TABLES = WeakKeyDictionary()
 
 def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomaton:
     table = ByteTable.shared(automaton, vocabulary)
+    if automaton.num_edges > _MANY_EDGES:
+        give_back()
     starts = np.flatnonzero(automaton.initial_mask & (table.distance < NEVER))
     walked, source, target, label, first, bounds = table.walk(starts, vocabulary, follow=True)
     del table  # most of the memory
@@ -224,11 +226,11 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     is_used = np.zeros(len(first), dtype=np.bool_)
     is_used[label[inside]] = True
     is_used[-1] = (number[ends] >= 0).any()
-    # The labels first, since the edges are written as wider numbers, and both may take much room.
     labels = factored(vocabulary, first, bounds, np.flatnonzero(is_used))
-    del first, bounds, inside
     rank = np.cumsum(is_used) - 1
-    source, target, label = kept_edges(source, target, label, number, ends, rank, len(kept))
+    target, offsets = kept_edges(source, target, label, number, ends, rank, len(kept))
+    del first, bounds, inside, label  # much memory, before there is more
+    source, label = split_edges(target, offsets)
     source.flags.writeable = target.flags.writeable = label.flags.writeable = False
     initial = np.zeros(len(kept), dtype=np.bool_)
     initial[number[starts[number[starts] >= 0]]] = True

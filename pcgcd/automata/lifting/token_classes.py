@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
+_AT_ONCE = 1 << 19
+
 
 def factored(vocabulary: Vocabulary, first: Array, bounds: Array, used: Array) -> Labels:
     """The labels of a token automaton.
@@ -25,21 +27,29 @@ def factored(vocabulary: Vocabulary, first: Array, bounds: Array, used: Array) -
         vocabulary: The tokens.
         first: Where the bounds of each list begin, (lists + 1,).
         bounds: Low and high ranks of intervals, in turn.
-        used: The lists that become labels, in order; a list after the last one means EOS.
+        used: The lists that become labels, rising; a list after the last one means EOS.
     """
     num_ranks = len(vocabulary.trie.token)
     num_all = num_ranks + len(vocabulary.eos_ids)
-    size = np.diff(np.append(first, first[-1] + 2))[used]
-    start = np.zeros(len(used) + 1, dtype=np.int64)
-    np.cumsum(size, out=start[1:])
-    gather = np.repeat((first[used] - start[:-1]).astype(np.int32), size)
-    gather += np.arange(start[-1], dtype=np.int32)
-    bounds = np.append(bounds, np.array([num_ranks, num_all], dtype=bounds.dtype))[gather]
-    del gather  # there may be millions of bounds
+    size = np.diff(first)
+    is_used = np.zeros(len(first), dtype=np.bool_)  # the last one is EOS
+    is_used[used] = True
+    if not is_used[:-1].all():
+        bounds = bounds[np.repeat(is_used[:-1], size)]
+    # There may be millions of bounds, and numpy widens indices: they are taken part by part.
+    spans = [slice(begin, begin + _AT_ONCE) for begin in range(0, len(bounds), _AT_ONCE)]
     is_cut = np.zeros(num_all + 1, dtype=np.bool_)
-    is_cut[bounds] = is_cut[0] = is_cut[num_all] = True
+    is_cut[[0, num_ranks, num_all]] = True
+    for span in spans:
+        is_cut[bounds[span]] = True
     cuts = np.flatnonzero(is_cut)
-    cells = (np.cumsum(is_cut, dtype=np.int32) - 1)[bounds]
+    number = np.cumsum(is_cut, dtype=np.int32) - np.int32(1)
+    cells = np.empty(len(bounds) + 2, dtype=np.int32)
+    for span in spans:
+        cells[:-2][span] = number[bounds[span]]
+    cells[-2:] = number[[num_ranks, num_all]]
+    start = np.zeros(len(used) + 1, dtype=np.int64)
+    np.cumsum(np.append(size, 2)[used], out=start[1:])
     cell_class, label_class = split_cells(start, cells, len(cuts) - 1)
     free = np.flatnonzero(~label_class.any(0))
     if len(free) == 0 and num_all < vocabulary.logits_size:
