@@ -70,7 +70,7 @@ def make_moves(
 def names(by_byte: Array) -> Array:
     """The names of patterns, given the slot of each byte, (P, 256); none is zero."""
     rows = np.ascontiguousarray(by_byte, dtype=np.int16)
-    found = b"".join(blake2b(row.tobytes(), digest_size=4 * _WORDS).digest() for row in rows)
+    found = b"".join([blake2b(row, digest_size=4 * _WORDS).digest() for row in rows])
     result = np.frombuffer(found, dtype=np.int32).reshape(-1, _WORDS) & _POSITIVE
     result[:, 0] |= 1
     return result

@@ -341,17 +341,18 @@ class UnfoldingTable(ByteTable):
     def _plan(self, rows: Array) -> _Plan:
         """Find the patterns of rows of targets, and number those that are new."""
         pattern, cells, counts = slots_of(rows)
-        kind = np.empty(len(rows), dtype=np.int32)
-        for i, row in enumerate(pattern):
-            number = self.patterns.get(row.tobytes())
-            if number is None:
-                number = len(self.patterns) + 1
-                by_byte = row[self.moves.byte_class]
-                self.moves.pattern[number] = row
-                self.moves.size[number] = counts[i], (by_byte >= 0).sum()
-                self.moves.name[number] = names(by_byte[None])
-                self.patterns[row.tobytes()] = number
-            kind[i] = number
+        texts = [row.tobytes() for row in pattern]
+        new = {text: i for i, text in enumerate(texts) if text not in self.patterns}
+        if new:
+            chosen, first = list(new.values()), len(self.patterns) + 1
+            numbers = slice(first, first + len(new))
+            by_byte = pattern[chosen][:, self.moves.byte_class]
+            self.moves.pattern[numbers] = pattern[chosen]
+            self.moves.size[numbers, 0] = counts[chosen]
+            self.moves.size[numbers, 1] = (by_byte >= 0).sum(axis=1)
+            self.moves.name[numbers] = names(by_byte)
+            self.patterns.update(zip(new, range(first, first + len(new))))
+        kind = np.array([self.patterns[text] for text in texts], dtype=np.int32)
         return _Plan(kind, cells, np.cumsum(counts) - counts)
 
     def _enter(self, row: Array, part: _Part, end: int) -> None:
