@@ -283,6 +283,7 @@ def sql_rows(
     vocabulary: Vocabulary | None,
     *,
     max_depth: int = MAX_DEPTH,
+    labels: Sequence[str] | None = None,
     state_limit: int = STATE_LIMIT,
 ) -> list[SqlRow]:
     """Return the sizes of the SQL constraint; over tokens too if there is a vocabulary."""
@@ -295,7 +296,7 @@ def sql_rows(
         rows.append(SqlRow(granularity, kind, Size.of(fa) if fa else None, now - started))
         started = time.perf_counter()
 
-    nfa = sql(database, max_depth=max_depth).automaton
+    nfa = sql(database, max_depth=max_depth, labels=labels).automaton
     add("byte", "NFA", nfa)
     dfa = _minimized(nfa, state_limit)
     add("byte", "DFA", dfa)

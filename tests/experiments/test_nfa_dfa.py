@@ -166,7 +166,7 @@ def test_token_level_automata_are_as_large_as_those_over_bytes_or_smaller() -> N
     vocabulary = Vocabulary.from_bytes(words, len(words) - 1)
     rows = {
         (row.granularity, row.kind): row.size
-        for row in nfa_dfa.sql_rows(SMALL, vocabulary, max_depth=0)
+        for row in nfa_dfa.sql_rows(SMALL, vocabulary, max_depth=0, labels=["n"])
     }
     for kind in ("NFA", "DFA"):
         over_bytes, over_tokens = rows["byte", kind], rows["token", kind]
@@ -177,7 +177,7 @@ def test_token_level_automata_are_as_large_as_those_over_bytes_or_smaller() -> N
 
 
 def test_sql_automata_have_the_language_of_the_constraint() -> None:
-    constraint = sql(SMALL, max_depth=0)
+    constraint = sql(SMALL, max_depth=0, labels=["n"])
     for deterministic in (False, True):
         fa = compile_expression(constraint.expression, deterministic=deterministic)
         assert fa.accepts(b"SELECT name FROM singer WHERE age > 20")

@@ -51,6 +51,11 @@ _COPYING = ("tests/hmm/test_copying.py",)
 _SHARING = ("tests/experiments/test_sharing.py",)
 _PEERS = ("tests/experiments/test_budget_peers.py",)
 _WALKS = ("tests/hmm/test_walks.py",)
+_LIFTING = ("tests/automata/test_lifting.py",)
+_KEYWORDS = ("tests/constraints/test_keywords.py",)
+_TOOLS = ("tests/constraints/test_tools.py",)
+_SQL = ("tests/constraints/test_sql.py",)
+_BOUNDS = ("tests/constraints/test_json_bounds.py",)
 
 MUTANTS = (
     # -- decoding ---------------------------------------------------------------------------------
@@ -322,6 +327,55 @@ MUTANTS = (
         _LIKENESS,
     ),
     Mutant(
+        "keywords: one word counts for two concepts",
+        "constraints/keywords/automaton.py",
+        "for bits in overlapping_concepts(",
+        "for bits in () and overlapping_concepts(",
+        _KEYWORDS,
+    ),
+    Mutant(
+        "keywords: what must be in order is taken in any",
+        "constraints/keywords/disjoint.py",
+        "if progress < len(self.order) and ended >> self.order[progress] & 1:",
+        "if progress < len(self.order):",
+        _KEYWORDS,
+    ),
+    Mutant(
+        "tools: nullable is read in JSON Schema too",
+        "constraints/tools/argument_types.py",
+        "(self.openapi or capital)",
+        "(self.openapi or capital or True)",
+        _TOOLS,
+    ),
+    Mutant(
+        "tools: arguments beside the keywords of a schema are lost",
+        "constraints/tools/argument_types.py",
+        "    _check_described(tool, schema, converter.references)\n",
+        "",
+        _TOOLS,
+    ),
+    Mutant(
+        "sql: labels may be reserved words",
+        "constraints/sql/lexical.py",
+        '                if "" not in rests:\n                    diagram.skip(state, end)\n',
+        "                diagram.skip(state, end)\n",
+        _SQL,
+    ),
+    Mutant(
+        "sql: GROUP BY takes the number of a second result, which may be an aggregate",
+        "constraints/sql/select.py",
+        'self._rest(second, Live(("1", "2"), ("1",)), finish)',
+        'self._rest(second, Live(("1", "2"), ("1", "2")), finish)',
+        _SQL,
+    ),
+    Mutant(
+        "json: escapes by number are left out in silence",
+        "constraints/json_schema/building.py",
+        "            if not self.style.escapes:\n",
+        "            if False:\n",
+        _BOUNDS,
+    ),
+    Mutant(
         "likeness: bounds are reported at the first place only",
         "constraints/json_schema/document.py",
         "self._alike.append((known.pointer, pointer))",
@@ -424,9 +478,37 @@ MUTANTS = (
     Mutant(
         "states that are not written look as if they were",
         "automata/lifting/unfolding.py",
-        "        self._mark(rows)\n",
-        "",
+        "(1, 256), _UNWRITTEN",
+        "(1, 256), 0",
         (*_UNFOLDING, *_CHAINS),
+    ),
+    Mutant(
+        "walks are shared whatever the bytes of a pattern are",
+        "automata/lifting/patterns.py",
+        "blake2b(row, digest_size",
+        "blake2b(row[:0], digest_size",
+        _UNFOLDING,
+    ),
+    Mutant(
+        "walks are shared whatever further states do",
+        "automata/kernels/templates.py",
+        "stamp[target] == now or not _is_named(moves, target, pool, place):",
+        "stamp[target] == now:",
+        (*_UNFOLDING, *_LIFTING),
+    ),
+    Mutant(
+        "classes of bytes share a slot if some of their labels are the same",
+        "automata/kernels/tables.py",
+        "same &= label_class[labels[i], one] == label_class[labels[i], other]",
+        "same = label_class[labels[i], one] == label_class[labels[i], other]",
+        _LIFTING,
+    ),
+    Mutant(
+        "a state that cannot accept keeps its edges over tokens",
+        "automata/kernels/renumbering.py",
+        "            keys[place[s]] = np.int64(number[target[i]]) << 32 | rank[label[i]]\n",
+        "            keys[place[s]] = rank[label[i]]\n",
+        _LIFTING,
     ),
     Mutant(
         "the ways into blocks from far inside a large copy are left out",

@@ -33,6 +33,7 @@ class Choice(NamedTuple):
 
     @property
     def is_outside(self) -> bool:
+        """Whether no occurrence is being taken."""
         return self.node <= 0
 
 
