@@ -197,6 +197,23 @@ def test_a_table_is_made_once_while_somebody_has_it():
     assert pickle.loads(pickle.dumps(fa)).num_states == 2
 
 
+def test_bytes_that_share_only_some_of_their_targets_are_told_apart():
+    fa = FiniteAutomaton.from_edges(
+        num_states=5,
+        vocab_size=256,
+        initial=0,
+        accepting={4},
+        edges=[(0, 1, b"a"), (0, 2, b"b"), (0, 3, b"ab"), (1, 4, b"c"), (2, 4, b"d"), (3, 4, b"e")],
+    )
+    texts = [b"ac", b"ad", b"ae", b"bc", b"bd", b"be"]
+    vocabulary = Vocabulary.from_bytes([*texts, b"a", b"b", b"c", b"d", b"e", None], eos_ids=11)
+    lifted = lift(fa, vocabulary)
+    for whole, text in enumerate(texts):
+        parts = [vocabulary.token_bytes.index(bytes([byte])) for byte in text]
+        wanted = text in (b"ac", b"ae", b"bd", b"be")
+        assert [lifted.accepts([*ids, 11]) for ids in ([whole], parts)] == [wanted] * 2, text
+
+
 @settings(max_examples=120, deadline=None)
 @given(wide_automata(), st.booleans())
 def test_shared_walks_equal_walks_one_by_one(byte_automaton, small):

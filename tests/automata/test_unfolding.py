@@ -106,6 +106,14 @@ def test_masks_say_nothing_of_other_automata_over_the_same_tokens(shape):
         assert found == expected, letters
 
 
+def test_automata_with_choices_are_not_unfolded():
+    either = ex.byte_set(b"a,")
+    masks = TokenMasks(ex.star(either) + ex.literal("a") + ex.repeat(either, 14, 14), VOCABULARY)
+    assert not isinstance(masks._table, UnfoldingTable)
+    for text in ("a" * 15, "," + "a" * 15, "a" + "," * 14, "," * 15, "a," * 9, "a" * 14):
+        assert masks.matches(text.encode()) == bool(re.fullmatch("[a,]*a[a,]{14}", text)), text
+
+
 def test_only_what_is_entered_is_written():
     masks = TokenMasks(nested(12, as_blocks=True), VOCABULARY)
     table = masks._table

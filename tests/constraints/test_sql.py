@@ -225,6 +225,7 @@ SELECT LName AS select FROM Student
 SELECT LName AS Order FROM Student
 SELECT weight AS kind FROM Pets ORDER BY kinds
 SELECT count(*), PetType FROM Pets GROUP BY 1
+SELECT PetType, count(*) FROM Pets GROUP BY 2
 SELECT PetType FROM Pets GROUP BY 1 ORDER BY 2
 SELECT weight - avg(weight) OVER w FROM Pets
 SELECT s.LName FROM Student s WHERE s.Age > (SELECT max(s3.Age) FROM Student s2)

@@ -548,9 +548,16 @@ MUTANTS = (
     Mutant(
         "ways on that begin alike are met only within one label",
         "automata/kernels/meeting.py",
+        "ways[1, s, w] |= twice[a, w] | (ways[0, s, w] & once[a, w])",
+        "ways[1, s, w] |= twice[a, w]",
+        _BLOCKS,
+    ),
+    Mutant(
+        "choices between edges of different labels are taken for none",
+        "automata/kernels/meeting.py",
         "several[s, w] |= twice[a, w] | (any_way[s, w] & once[a, w])",
         "several[s, w] |= twice[a, w]",
-        _BLOCKS,
+        _UNFOLDING,
     ),
     Mutant(
         "a list that must contain something may have too few items",
