@@ -140,7 +140,12 @@ def memory(name: str) -> dict[str, Any]:
     """What building and lifting takes in a fresh process, over what an import of pcgcd has."""
     script = f"import sql_coverage; sql_coverage.print_memory({name!r})"
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=HERE, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        cwd=HERE,
+        env={**os.environ, "PCGCD_DATA": str(DATA.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
