@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pcgcd.automata.kernels.growing import grown_rows, head, head_rows, mixed
-from pcgcd.automata.kernels.jit import Bits, Indices, compiled_if_large
+from pcgcd.automata.kernels.jit import Bits, Indices, compiled_if_large, compiled_part
 
 
 @compiled_if_large(most=100_000)
@@ -26,6 +28,25 @@ def group(key: Indices, count: int) -> tuple[Indices, Indices]:
         order[place[key[i]]] = i
         place[key[i]] += 1
     return order, offsets
+
+
+@compiled_part
+def by_target(source: Any, target: Any, num_states: int) -> Any:
+    """Sort the sources of edges by target, (E,); where each state's begin, (S + 1,).
+
+    As :func:`group`, in 32 bits and without the order.
+    """
+    offsets = np.zeros(num_states + 1, dtype=np.int64)
+    for e in range(len(target)):
+        offsets[target[e] + 1] += 1
+    for s in range(num_states):
+        offsets[s + 1] += offsets[s]
+    place = head(offsets, num_states)
+    before = np.empty(len(target), dtype=np.int32)
+    for e in range(len(target)):
+        before[place[target[e]]] = source[e]
+        place[target[e]] += 1
+    return before, offsets
 
 
 @compiled_if_large()

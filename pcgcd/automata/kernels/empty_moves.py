@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.edges import group, join
+from pcgcd.automata.kernels.edges import by_target, group, join
 from pcgcd.automata.kernels.growing import head, wider
 from pcgcd.automata.kernels.jit import (
     Bits,
@@ -110,13 +110,11 @@ def _with_tokens(source: Any, target: Any, label: Any, sets: Any) -> Any:
 def _useful(empty_source: Any, empty_target: Any, source: Any, target: Any, accepting: Any) -> Any:
     """Find the states from which an accepting one can be reached, (S,)."""
     num_edges = len(source)
-    begins = np.empty(num_edges + len(empty_source), dtype=np.int64)
-    ends = np.empty(len(begins), dtype=np.int64)
+    begins = np.empty(num_edges + len(empty_source), dtype=np.int32)
+    ends = np.empty(len(begins), dtype=np.int32)
     begins[:num_edges], begins[num_edges:] = source, empty_source
     ends[:num_edges], ends[num_edges:] = target, empty_target
-    before, offsets = group(ends, len(accepting))
-    for i in range(len(before)):
-        before[i] = begins[before[i]]
+    before, offsets = by_target(begins, ends, len(accepting))
     _, distance = search(offsets, before, accepting)
     return distance < NEVER
 

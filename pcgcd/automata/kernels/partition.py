@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcgcd.automata.kernels.edges import group, join
+from pcgcd.automata.kernels.edges import by_target, group, join
 from pcgcd.automata.kernels.growing import head, mixed, sort_head, span_hash
 from pcgcd.automata.kernels.jit import Bits, Indices, Mask, compiled_if_large, inlined
 from pcgcd.automata.kernels.searches import search
@@ -165,19 +165,11 @@ def _refined(edges: Any, sets: Any, block: Any, num_blocks: Any, work_limit: Any
 @inlined
 def _predecessors(offsets: Any, target: Any) -> Any:
     """Sort the sources of the edges by target, (E,); where each state's begin, (S + 1,)."""
-    num_states = len(offsets) - 1
-    before_offsets = np.zeros(num_states + 1, dtype=np.int64)
-    for e in range(len(target)):
-        before_offsets[target[e] + 1] += 1
-    for s in range(num_states):
-        before_offsets[s + 1] += before_offsets[s]
-    place = head(before_offsets, num_states)
-    before = np.empty(len(target), dtype=np.int32)
-    for s in range(num_states):
+    source = np.empty(len(target), dtype=np.int32)
+    for s in range(len(offsets) - 1):
         for e in range(offsets[s], offsets[s + 1]):
-            before[place[target[e]]] = s
-            place[target[e]] += 1
-    return before, before_offsets
+            source[e] = s
+    return by_target(source, target, len(offsets) - 1)
 
 
 @inlined

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pcgcd.automata.kernels.edges import group
+from pcgcd.automata.kernels.edges import by_target, group
 from pcgcd.automata.kernels.growing import head, span_hash
 from pcgcd.automata.kernels.jit import Indices, compiled_if_large, compiled_part, in_place
 from pcgcd.automata.kernels.searches import search
@@ -26,16 +26,7 @@ def steps_to_accept(source: Any, target: Any, accepting: Any) -> Indices:
 
 @compiled_if_large(most=100_000)
 def _steps_back(source: Any, target: Any, accepting: Any) -> Any:
-    offsets: Any = np.zeros(len(accepting) + 1, dtype=np.int64)
-    for i in range(len(target)):
-        offsets[target[i] + 1] += 1
-    for s in range(len(accepting)):
-        offsets[s + 1] += offsets[s]
-    place = head(offsets, len(accepting))
-    before: Any = np.empty(len(source), dtype=np.int32)
-    for i in range(len(source)):
-        before[place[target[i]]] = source[i]
-        place[target[i]] += 1
+    before, offsets = by_target(source, target, len(accepting))
     return search(offsets, before, accepting)[1]
 
 
