@@ -225,7 +225,7 @@ def _lifted(automaton: FiniteAutomaton, vocabulary: Vocabulary) -> FiniteAutomat
     inside &= number[target] >= 0
     is_used = np.zeros(len(first), dtype=np.bool_)
     is_used[label[inside]] = True
-    is_used[-1] = (number[ends] >= 0).any()
+    is_used[-1] = True
     labels = factored(vocabulary, first, bounds, np.flatnonzero(is_used))
     rank = np.cumsum(is_used) - 1
     target, offsets = kept_edges(source, target, label, number, ends, rank, len(kept))

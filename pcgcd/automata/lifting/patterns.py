@@ -53,18 +53,17 @@ def make_moves(
     else:
         name = np.zeros((len(pattern), _WORDS), dtype=np.int32)
         name[:, 0] = np.arange(1, len(pattern) + 1)
-    counts = size[kind, 0]
-    moves = Moves(
-        pattern, size, name, kind, start, targets, several, first, None, byte_class.copy()
-    )
-    owner = np.repeat(np.arange(num_states, dtype=np.int32), counts)
-    own = np.flatnonzero(targets == owner)
+    owner = np.repeat(np.arange(num_states, dtype=np.int32), size[kind, 0])
+    own = np.flatnonzero(targets == owner)  # the slots by which a state stays
     states = owner[own]
-    slots = own - start[states]
+    pairs, which = np.unique(
+        kind[states].astype(np.int64) << 9 | (own - start[states]), return_inverse=True
+    )
     loops = np.zeros((num_states, 4), dtype=np.uint64)
-    pairs, which = np.unique(kind[states].astype(np.int64) << 9 | slots, return_inverse=True)
-    loops[states] = as_bits(by_byte[pairs >> 9] == (pairs & 511)[:, None])[which]
-    return moves._replace(loops=loops)
+    loops[states] = _as_bits(by_byte[pairs >> 9] == (pairs & 511)[:, None])[which]
+    return Moves(
+        pattern, size, name, kind, start, targets, several, first, loops, byte_class.copy()
+    )
 
 
 def names(by_byte: Array) -> Array:
@@ -93,7 +92,7 @@ def slots_of(rows: Array) -> tuple[Array, Array, Array]:
     return pattern, np.flatnonzero(begins), begins.sum(axis=1)
 
 
-def as_bits(members: Array) -> Array:
+def _as_bits(members: Array) -> Array:
     """Sets of bytes as four words, given which bytes they have, (n, 256)."""
     packed = np.packbits(members, axis=1, bitorder="little")
     return packed.view(np.uint64).reshape(len(members), 4)
