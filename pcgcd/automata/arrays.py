@@ -22,6 +22,13 @@ def frozen(array: Any, dtype: Any = None) -> Any:
     return result
 
 
+def joined(parts: list[Any]) -> Any:
+    """Join arrays, which the list does not hold any more then: they may take much memory."""
+    result = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    parts.clear()
+    return result
+
+
 def indicator(states: Any, num_states: int) -> Mask:
     """Which of the states are among the given ones, (S,), read-only."""
     mask = np.zeros(num_states, dtype=np.bool_)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pcgcd.automata.arrays import joined
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.expressions import Block
 from pcgcd.automata.graphs import Graph, pack, unpack
@@ -234,22 +235,15 @@ def _substituted(
     more = np.zeros(count - graph.num_states, dtype=np.bool_)
     return Graph(
         count,
-        _joined(source),
-        _joined(target),
-        number[_joined(label)],
+        joined(source),
+        joined(target),
+        number[joined(label)],
         pack(np.concatenate(members)[first]),
         256 + num_letters,
         np.arange(256 + num_letters),
         np.concatenate([graph.initial, more]),
         np.concatenate([graph.accepting, more]),
     )
-
-
-def _joined(parts: list[Any]) -> Indices:
-    """Join arrays, which are gone then."""
-    result = np.concatenate(parts, dtype=np.int64)
-    parts.clear()
-    return result
 
 
 def _members(graph: Graph) -> Mask:

@@ -94,8 +94,7 @@ def walk_all(
 
     Returns:
         The states walked from, in order; sources, targets and labels of the edges, each in parts;
-        the labels, as lists of bounds of intervals; whether the limit
-        held; the templates.
+        the labels, as lists of bounds of intervals; whether the limit held; the templates.
     """
     num_states, num_nodes = len(moves.kind), len(nodes.byte)
     num_intervals, num_members = int(nodes.first_rank[num_nodes]) + 1, 4096

@@ -97,7 +97,7 @@ def index_moves(
                 else:
                     shared[p, slot] = letter
             pattern[p, letter] = slot
-    # The targets of each state's slots; those with several come after a count of them.
+    # Twice over the states: to count the targets of their slots, and to write them.
     start = np.empty(num_states, dtype=np.int32)
     num_targets = num_cells = num_several = 0
     for s in range(num_states):

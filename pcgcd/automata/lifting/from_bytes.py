@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
-from pcgcd.automata.arrays import frozen
+from pcgcd.automata.arrays import frozen, joined
 from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.automata.cache import AutomatonCache
 from pcgcd.automata.kernels.lifting import walk_all
@@ -188,15 +188,8 @@ class ByteTable:
                 f"constraint smaller"
             )
         first = labels.first[: labels.total[0] + 1]
-        source, target, label = map(_joined, parts)
+        source, target, label = map(joined, parts)
         return walked, source, target, label, first, labels.pool[: first[-1]]
-
-
-def _joined(parts: list[Array]) -> Array:
-    """Join arrays, which are gone then: there may be hundreds of megabytes of them."""
-    result = np.concatenate(parts) if len(parts) > 1 else parts[0]
-    parts.clear()
-    return result
 
 
 # Beside the automata, not in them: what refers to others weakly cannot be pickled.

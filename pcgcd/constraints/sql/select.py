@@ -135,16 +135,13 @@ class Core:
     def _windows(self, again: int, unnamed: int) -> None:
         """Window functions, alone or between numbers, whose window is here or has a name."""
         diagram, lexicon = self.diagram, self.lexicon
-        reference, sign = (
-            self.scope.reference,
-            either(lexicon.sign("+", "*", "/"), lexicon.infix("-")),
-        )
+        reference = self.scope.reference
+        sign = either(lexicon.sign("+", "*", "/"), lexicon.infix("-"))  # -- begins a comment
         value = either(reference, lexicon.number)
         start = maybe(value, sign)(diagram, again)
         over = window_call(lexicon, reference)(diagram, start)
-        diagram.skip(
-            then(window(lexicon, self.scope.reference), maybe(sign, value))(diagram, over), unnamed
-        )
+        rest = then(window(lexicon, reference), maybe(sign, value))
+        diagram.skip(rest(diagram, over), unnamed)
 
     def _named_results(self, start: int, done: int, again: int, finish: int) -> None:
         """Results whose names are used later: the rest of the query is drawn for each name."""
@@ -158,18 +155,17 @@ class Core:
         for state, label, live in entries:
             self._rest(_labels((label,))(diagram, state), live, finish)
         if shape.plain is not None:
-            self._numbered_results(start, finish)
+            self._numbered_results(start, shape.plain, finish)
         if shape.is_rich:
             over = window_call(lexicon, self.scope.reference)(diagram, again)
             spaced = lexicon.space(diagram, over)
             self._rest(word(_WINDOW)(diagram, spaced), Live((), window=_WINDOW), finish)
 
-    def _numbered_results(self, start: int, finish: int) -> None:
+    def _numbered_results(self, start: int, plain: Form, finish: int) -> None:
         """A first result without aggregates, so that GROUP BY and ORDER BY may use numbers."""
         diagram, lexicon = self.diagram, self.lexicon
-        assert self.shape.plain is not None
         label = maybe(lexicon.space, lexicon.any_label)
-        first = then(expression(lexicon, self.shape.plain, self._use()), label)(diagram, start)
+        first = then(expression(lexicon, plain, self._use()), label)(diagram, start)
         if self.shape.is_rich:
             self._rest(first, Live(("1",), ("1",)), finish)
         second = then(lexicon.sign(","), self._value(REST.item), label)(diagram, first)
