@@ -101,7 +101,8 @@ TASKS = (
         {"order": 7731, "customer": "Nina"},
     ),
     Task(
-        "The movie Jaws was directed by Steven Spielberg in 1975. Extract title, director and year.",
+        "The movie Jaws was directed by Steven Spielberg in 1975. Extract title, director and "
+        "year.",
         {"title": "string", "director": "string", "year": "integer"},
         {"title": "Jaws", "director": "Steven Spielberg", "year": 1975},
     ),

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TypeGuard, TypeVar
 
 from pcgcd.automata.expressions import Expression, literal
+from pcgcd.basics.texts import utf8
 from pcgcd.errors import InvalidParameterError
 
 MAX_LISTED = 200_000
@@ -40,14 +41,4 @@ def is_range(value: object) -> TypeGuard[tuple[int, int | None]]:
 
 def literal_text(text: str, name: str) -> Expression:
     """The expression of one text, which must be valid Unicode."""
-    if not isinstance(text, str):
-        raise InvalidParameterError(
-            f"{name} must be a text (str), but {type(text).__name__} was given"
-        )
-    try:
-        return literal(text)
-    except UnicodeEncodeError as error:
-        raise InvalidParameterError(
-            f"{name} must be valid Unicode, but has a lone surrogate at position {error.start}; "
-            "remove it"
-        ) from error
+    return literal(utf8(text, name))

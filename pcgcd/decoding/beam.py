@@ -3,7 +3,10 @@
 With one particle this is greedy decoding: the argmax of what the method allows. With k particles
 the k best prefixes are kept at each step, all different. A prefix counts p_lm(x_1:t) psi(x_1:t)
 with the potential psi of the method: the model's probability alone for GCD, the guide's look-ahead
-included for P-GCD. A text that has ended competes with its p_lm(x) f(x).
+included for P-GCD.
+
+Texts that have ended count p_lm(x) f(x), and have k places of their own: a prefix that has not paid
+for its end yet does not drive them out. It goes on as long as it could still come to be among them.
 """
 
 from __future__ import annotations
@@ -21,26 +24,36 @@ from pcgcd.decoding.next_step import NextStep
 from pcgcd.decoding.population import Check, Population, Stop, rate
 from pcgcd.decoding.potentials import Potential
 from pcgcd.decoding.proposals import Proposal
+from pcgcd.engine.state import PrefixState
 
 
 class _Entry(NamedTuple):
-    """A text that competes for a place in the beam.
+    """A text, or the beginning of one, that competes for a place in the beam.
 
     Attributes:
-        score: The logarithm of p_lm(x) psi(x).
-        parent: The particle that it was, or comes from.
-        child: Its number among the children; None for a text that had ended before.
+        score: The logarithm of p_lm(x) psi(x), of f where it has ended.
+        log_prob: The logarithm of p_lm(x).
         tokens: Its tokens.
+        parent: The particle that it was, or comes from.
+        child: Its row among the extensions; None for a text that had ended before.
+        ended: Whether it is a whole text.
+        accepted: Whether f is not zero.
+        group: Where a prefix stands in its automaton: the states that it has come to.
     """
 
     score: float
+    log_prob: float
+    tokens: tuple[int, ...]
     parent: int
     child: int | None
-    tokens: tuple[int, ...]
+    ended: bool
+    accepted: bool
+    group: tuple[int, ...] = ()
 
 
 def widen(
     population: Population,
+    width: int,
     log_probs: Tensor,
     proposal: Proposal,
     potential: Potential,
@@ -49,13 +62,14 @@ def widen(
     stop: Stop | None = None,
     check: Check | None = None,
 ) -> tuple[Population, tuple[int, ...]]:
-    """Give each task the best of its texts and of their extensions by one token.
+    """Give each task the best of its texts, and of the prefixes that are one token longer.
 
     The weights become p_lm(x) psi(x), and the evidence their sum: a lower bound of what it is for
-    all texts. A place for which there is no text has the weight zero.
+    all texts. A task for which there is nothing has one particle of weight zero.
 
     Args:
         population: The particles; equal ones count once.
+        width: How many texts, and how many prefixes, each task may have.
         log_probs: The language model's next-token log-probabilities of the active ones, (k, V).
         proposal: Its most likely tokens are tried, as many as the beam is wide.
         potential: What rates the prefixes that go on.
@@ -67,7 +81,6 @@ def widen(
         The particles, and which one each of them comes from.
     """
     active = population.active
-    width = len(population.tokens) // max(population.num_tasks, 1)
     step = NextStep(population.state, log_probs)
     candidates = check_candidates(proposal.weigh(step), step, proposal)
     best = candidates.log_weights.topk(min(width, candidates.log_weights.shape[1]), dim=-1)
@@ -86,60 +99,80 @@ def widen(
     outcome = rate(state, texts, tasks, potential, eos_ids=eos_ids, stop=stop, check=check)
 
     entries = [
-        _Entry(float(population.log_weights[i]), i, None, population.tokens[i])
-        for i in set(range(len(population.tokens))) - set(active)
+        _Entry(
+            float(population.log_weights[i]),
+            float(population.log_probs[i]),
+            population.tokens[i],
+            i,
+            None,
+            True,
+            population.accepted[i],
+        )
+        for i in sorted(set(range(len(population.tokens))) - set(active))
     ]
-    scores = (total + outcome.log_twist).tolist()
     entries += [
-        _Entry(score, parent, child, text)
-        for child, (score, parent, text) in enumerate(zip(scores, parents, texts, strict=True))
+        _Entry(*row)
+        for row in zip(
+            (total + outcome.log_twist).tolist(),
+            total.tolist(),
+            texts,
+            parents,
+            range(len(texts)),
+            outcome.ended,
+            [value > -math.inf for value in outcome.log_final],
+            [track.members for track in state.tracks],
+            strict=True,
+        )
     ]
-    places = _chosen(population, [entry for entry in entries if entry.score > -math.inf])
+    by_task: list[list[_Entry]] = [[] for _ in range(population.num_tasks)]
+    for entry in entries:
+        if entry.score > -math.inf:
+            by_task[population.task[entry.parent]].append(entry)
+    chosen = [
+        _best(found, width) or [_nothing(population, task)] for task, found in enumerate(by_task)
+    ]
+    return _beam(population, chosen, state), tuple(
+        entry.parent for task in chosen for entry in task
+    )
 
-    count = len(places)
-    log_weights = torch.full((count,), -math.inf, dtype=torch.float64)
-    kept_probs, log_twist = log_weights.clone(), log_weights.clone()
-    ended, accepted, ancestors = [True] * count, [False] * count, list(range(count))
-    going: list[tuple[int, int]] = []
-    for place, entry in enumerate(places):
-        if entry is None:
-            continue
-        log_weights[place], ancestors[place] = entry.score, entry.parent
-        if entry.child is None:
-            kept_probs[place] = population.log_probs[entry.parent]
-            log_twist[place] = population.log_twist[entry.parent]
-            accepted[place] = population.accepted[entry.parent]
-            continue
-        kept_probs[place], log_twist[place] = total[entry.child], outcome.log_twist[entry.child]
-        ended[place] = outcome.ended[entry.child]
-        accepted[place] = outcome.log_final[entry.child] > -math.inf
-        if not ended[place]:
-            going.append((place, entry.child))
-    widened = replace(
+
+def _best(entries: list[_Entry], width: int) -> list[_Entry]:
+    """The best texts of a task, and the best prefixes that may still come to be among them."""
+    different = {entry.tokens: entry for entry in reversed(entries)}.values()
+    ranked = sorted(different, key=lambda entry: (-entry.score, entry.tokens))
+    texts = [entry for entry in ranked if entry.ended][:width]
+    # No text is more probable than how it begins.
+    least = texts[-1].score if len(texts) == width else -math.inf
+    going = [
+        entry for entry in ranked if not entry.ended and max(entry.score, entry.log_prob) > least
+    ]
+    return texts + going[:width]
+
+
+def _nothing(population: Population, task: int) -> _Entry:
+    """What stands for a task that has neither a text nor a prefix left."""
+    return _Entry(-math.inf, -math.inf, (), population.members(task)[0], None, True, False)
+
+
+def _beam(population: Population, chosen: list[list[_Entry]], state: PrefixState) -> Population:
+    """The population of what was chosen for each task."""
+    entries = [entry for task in chosen for entry in task]
+    going = [(place, entry) for place, entry in enumerate(entries) if not entry.ended]
+    log_weights = torch.tensor([entry.score for entry in entries], dtype=torch.float64)
+    log_probs = torch.tensor([entry.log_prob for entry in entries], dtype=torch.float64)
+    log_twist = torch.where(log_weights > -torch.inf, log_weights - log_probs, -torch.inf)
+    return replace(
         population,
-        tokens=tuple(() if entry is None else entry.tokens for entry in places),
+        tokens=tuple(entry.tokens for entry in entries),
+        task=tuple(task for task, found in enumerate(chosen) for _ in found),
         log_weights=log_weights,
-        log_probs=kept_probs,
+        log_probs=log_probs,
         log_twist=log_twist,
         log_trusted=log_twist,
-        ended=tuple(ended),
-        accepted=tuple(accepted),
+        ended=tuple(entry.ended for entry in entries),
+        accepted=tuple(entry.accepted for entry in entries),
         active=tuple(place for place, _ in going),
-        state=state.select([child for _, child in going]),
+        state=state.select([entry.child for _, entry in going if entry.child is not None]),
         # The evidence is a mean of weights; here it is their sum.
-        log_evidence=(math.log(width),) * population.num_tasks,
+        log_evidence=tuple(math.log(len(found)) for found in chosen),
     )
-    return widened, tuple(ancestors)
-
-
-def _chosen(population: Population, entries: list[_Entry]) -> list[_Entry | None]:
-    """The best different texts of each task, in the places of its particles."""
-    result: list[_Entry | None] = [None] * len(population.tokens)
-    by_task: dict[int, dict[tuple[int, ...], _Entry]] = {}
-    for entry in entries:
-        by_task.setdefault(population.task[entry.parent], {}).setdefault(entry.tokens, entry)
-    for task, texts in by_task.items():
-        ranked = sorted(texts.values(), key=lambda entry: (-entry.score, entry.tokens))
-        for place, entry in zip(population.members(task), ranked):
-            result[place] = entry
-    return result

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
@@ -23,6 +25,7 @@ from pcgcd.decoding.smc import SMC, Step
 from pcgcd.decoding.targets import Wanted
 from pcgcd.decoding.transforms import Sharpening
 from pcgcd.errors import InvalidParameterError
+from pcgcd.hmm import load_hmm
 from pcgcd.lm.coercion import language_model_of
 
 if TYPE_CHECKING:
@@ -31,16 +34,21 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pcgcd.decoding.resampling import Resampler
-    from pcgcd.lm import Prompt
+    from pcgcd.lm import LanguageModel, Prompt
+
+
+# What the budget is called elsewhere.
+_BUDGETS = ("max_tokens", "max_new_tokens", "max_length", "max_completion_tokens", "num_tokens")
 
 
 class Options(TypedDict, total=False):
     """The options of :func:`generate`, for type checkers."""
 
+    chat: bool | None
     budget: int | None
     particles: int
     method: str | Proposal | None
-    hmm: CircuitLike | None
+    hmm: CircuitLike | str | PathLike[str] | None
     w: float | None
     gcd_share: float | None
     adapt: int
@@ -81,10 +89,11 @@ def generate(
     target: Any = None,
     *,
     prompt: Prompt | Sequence[Prompt] = "",
+    chat: bool | None = None,
     budget: int | None = None,
     particles: int = 8,
     method: str | Proposal | None = None,
-    hmm: CircuitLike | None = None,
+    hmm: CircuitLike | str | PathLike[str] | None = None,
     w: float | None = None,
     gcd_share: float | None = None,
     adapt: int = 0,
@@ -108,6 +117,7 @@ def generate(
     response_format: Any = None,
     regex: str | None = None,
     tokenizer: Any = None,
+    **unknown: Any,
 ) -> Generation | list[Generation]:
     """Generate texts that satisfy a constraint, with weights that aim at p_lm(x | C).
 
@@ -127,13 +137,18 @@ def generate(
             from. It may be left out where ``tools``, ``response_format`` or ``regex`` says it.
         prompt: A text, token ids, or the messages of a chat; or a list of prompts, which gives a
             list of results, in which :attr:`Generation.error` says why one has none.
-        budget: The largest number of tokens, the one that ends the text included; by default
-            128, or the length of a circuit of one length.
+        chat: True sends a text as a message of the user, False continues it as it stands. By
+            default it is a message where the model has a chat template. A text that is continued
+            is taken back to where its last word begins if a token could span the edge; see
+            :mod:`pcgcd.decoding.edges`.
+        budget: The largest number of tokens; by default 128, or the length of a circuit of one
+            length. The token that ends a text counts, but a text that fills the budget needs none.
         particles: The number of texts k.
         method: "pgcd", "twisted", "gcd", "lcd", "unconstrained", "rejection", or a proposal of
             your own. By default "twisted" where there is a guide, else "gcd".
-        hmm: The guide of P-GCD and of "twisted": an HMM distilled from the language model, or any
-            other circuit. An HMM that has learnt to copy from prompts is conditioned on this one.
+        hmm: The guide of P-GCD and of "twisted": an HMM distilled from the language model, its
+            folder or hub id, or any other circuit. An HMM that has learnt to copy from prompts is
+            conditioned on this one.
         w: How far the language model is trusted rather than the guide, from 0 to 1, which is GCD;
             by default 0.7 for P-GCD and 0.5 for "twisted".
         gcd_share: The share of the texts that methods which look ahead draw from GCD, so that a
@@ -153,9 +168,10 @@ def generate(
             importance weights are reported all the same.
         resampling: "systematic", "stratified", "residual", "multinomial", or a function.
         ess_threshold: Resample when the effective sample size is at most this share of k.
-        temperature: Changes the target: the model at this temperature, given the constraint. 0 is
-            greedy: the argmax under the constraint, and with k particles a beam search, whose
-            weights are the model's probabilities of the texts found.
+        temperature: 0 gives one answer: the most probable text that a beam of k particles finds,
+            and with one particle the most probable token at each step. The weights are then the
+            model's probabilities of the texts found. Others change the target: the model at this
+            temperature, given the constraint.
         top_k: Changes the target: the k most likely of the tokens that the constraint allows.
         top_p: Changes the target: the most likely of the allowed tokens that together have this
             share of the probability of all allowed ones; see :mod:`pcgcd.decoding.transforms`.
@@ -177,16 +193,19 @@ def generate(
         response_format: OpenAI's, or a type.
         regex: A regular expression that the whole text matches.
         tokenizer: That of a model of transformers, if it is not where the model came from.
+        unknown: There are no other options: a name that is none of these is an error.
 
     Raises:
         EmptyLanguageError: No text fits in the budget; it names the smallest that works.
         DeadEndError: The language model gives probability zero to everything that is allowed.
     """
+    _check_names(unknown)
     wanted = _wanted(target, tools, tool_choice, response_format, regex)
+    model = language_model_of(lm, tokenizer)
     generator = Generator(
-        language_model_of(lm, tokenizer),
+        model,
         method=method,
-        hmm=hmm,
+        hmm=_guide(hmm, model),
         w=w,
         gcd_share=gcd_share,
         adapt=adapt,
@@ -204,9 +223,12 @@ def generate(
     )
     many = _is_many(prompt)
     prompts: Any = prompt if many else [prompt]
-    requests = [Request(wanted, one, budget, tools or ()) for one in prompts]
+    requests = [Request(wanted, one, budget, tools or (), chat) for one in prompts]
     results = generator.run(requests, seed=seed, on_step=on_step, progress=progress)
     if many:
+        for place, result in enumerate(results):
+            if result.error is not None:
+                result.error.args = (f"prompt {place}: {result.error}",)
         return results
     if results[0].error is not None:
         raise results[0].error
@@ -265,9 +287,40 @@ def _wanted(
     return target if isinstance(target, Constraint | CircuitLike) else constraint_of(target)
 
 
+def _check_names(unknown: Sequence[str] | dict[str, Any]) -> None:
+    """Refuse options that there are not, and name what was probably meant."""
+    for name in unknown:
+        near = (
+            "budget"
+            if name in _BUDGETS
+            else next(iter(get_close_matches(name, Options.__annotations__, 1)), None)
+        )
+        raise InvalidParameterError(
+            f"generate has no option {name!r}"
+            + (
+                f"; did you mean {near}=?"
+                if near
+                else f"; it has {', '.join(Options.__annotations__)}"
+            )
+        )
+
+
+def _guide(hmm: Any, lm: LanguageModel) -> CircuitLike | None:
+    """The guide, read from a folder or the hub if it is not there yet."""
+    if isinstance(hmm, str | PathLike):
+        return load_hmm(hmm, vocabulary=lm.vocabulary)
+    if hmm is None or isinstance(hmm, CircuitLike):
+        return hmm
+    raise InvalidParameterError(
+        "hmm= must be an HMM, another circuit, or the folder or hub id of an HMM, but is "
+        f"{type(hmm).__name__} {hmm!r:.60}"
+    )
+
+
 def _is_many(prompt: Any) -> bool:
-    """Whether these are several prompts: a list of texts, of chats or of token ids."""
-    if not isinstance(prompt, list | tuple) or not prompt:
-        return False
+    """Whether these are several prompts: a list with a text, a chat or token ids among its items.
+
+    The items of one prompt are messages or whole numbers.
+    """
     kinds = str, list, tuple, Tensor, np.ndarray
-    return all(isinstance(one, kinds) for one in prompt)
+    return isinstance(prompt, list | tuple) and any(isinstance(one, kinds) for one in prompt)

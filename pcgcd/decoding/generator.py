@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.circuits import CircuitLike
+from pcgcd.constraints import Constraint
 from pcgcd.decoding.contracts import check_language_model
+from pcgcd.decoding.edges import Edge
 from pcgcd.decoding.genealogy import Genealogy
 from pcgcd.decoding.portfolio import components_of
 from pcgcd.decoding.potentials import Potential, Terminal
@@ -119,8 +121,20 @@ class Generator:
         if failed is not None:
             raise failed
         return Stream(
-            run.steps(Randomness(seed)), lambda steps: run.results(steps)[0], self.lm.vocabulary
+            run.steps(Randomness(seed)),
+            lambda steps: run.results(steps)[0],
+            lambda tokens: run.text(0, tokens),
         )
+
+    def _read(self, request: Request) -> tuple[Request, Edge]:
+        """Encode a prompt; what is taken back of it begins the constraint."""
+        prompt = request.encoded_by(self.lm)
+        if self.method == "unconstrained" or isinstance(self.method, Unconstrained):
+            return request, Edge(prompt)  # nothing would make it write that again
+        edge = request.edge(self.lm, prompt)
+        if not edge.taken or not isinstance(request.target, Constraint):
+            return request, edge
+        return replace(request, target=edge.before(request.target)), edge
 
     def _reject(self, request: Request, rng: Randomness) -> Generation:
         if self.smc.sharpening.is_greedy:
@@ -160,6 +174,27 @@ class Generator:
 
 
 @dataclass(frozen=True, eq=False)
+class _Task:
+    """A request that can be fulfilled.
+
+    Attributes:
+        place: Its place among all requests.
+        request: The request, its constraint begun with what was taken back of the prompt.
+        target: What it is aimed at.
+        engine: What answers for its prefixes.
+        budget: The largest number of tokens, those that were taken back included.
+        edge: Where the prompt ends.
+    """
+
+    place: int
+    request: Request
+    target: Target
+    engine: PrefixEngine
+    budget: int
+    edge: Edge
+
+
+@dataclass(frozen=True, eq=False)
 class _Run:
     """Requests on their way through SMC.
 
@@ -167,52 +202,51 @@ class _Run:
         generator: The settings.
         requests: All requests.
         plan: How they are generated.
-        tasks: Those that can be: the place of each, its target, its engine.
-        budgets: Their budgets.
-        prompts: Their prompts.
+        tasks: Those that can be fulfilled.
         errors: Why the others cannot, by place.
     """
 
     generator: Generator
     requests: tuple[Request, ...]
     plan: Plan
-    tasks: tuple[tuple[int, Target, PrefixEngine], ...]
-    budgets: tuple[int, ...]
-    prompts: tuple[tuple[int, ...], ...]
+    tasks: tuple[_Task, ...]
     errors: dict[int, PcgcdError]
 
     @classmethod
     def start(cls, generator: Generator, requests: Sequence[Request]) -> _Run:
         lm, errors = generator.lm, {}
-        targets: dict[int, Target] = {}
+        found: dict[int, tuple[Request, Target, Edge]] = {}
         known: dict[Hashable, Target] = {}
         for place, request in enumerate(requests):
             try:
-                key = request.target
+                wanted, edge = generator._read(request)
+                key = wanted.target
                 if key not in known:
                     known[key] = Target.of(key, lm.vocabulary, generator.hmm, cache=generator.cache)
-                targets[place] = known[key]
+                found[place] = wanted, known[key], edge
             except PcgcdError as error:
                 errors[place] = error
-        guided = bool(targets) and all(target.guide is not None for target in targets.values())
+        guided = bool(known) and all(target.guide is not None for target in known.values())
         plan = choose(
             generator.method,
             generator.potential,
             generator.w,
             generator.gcd_share,
             particles=generator.smc.particles,
-            guided=guided or not targets,
+            guided=guided or not known,
             # Greedy decoding draws nothing that could be wasted.
             spelling=None if generator.smc.sharpening.is_greedy else Spelling.of(lm),
             spelled=generator.spelling,
         )
-        tasks, budgets, prompts = [], [], []
+        tasks = []
         engines: dict[tuple[Target, tuple[int, ...]], PrefixEngine] = {}
-        for place, target in targets.items():
-            request = requests[place]
+        room = getattr(lm, "max_length", None)
+        for place, (request, target, edge) in found.items():
+            prompt, taken = edge.prompt, edge.num_taken
             try:
-                prompt = request.encoded_by(lm)
-                budget = request.budget_for(target)
+                # The last token need not be read.
+                left = None if room is None else room - len(prompt) - taken + 1
+                budget = request.budget_for(target, left) + taken
                 if (target, prompt) not in engines:
                     engines[target, prompt] = target.engine(prompt, guided=plan.needs_guide)
                 engine = engines[target, prompt]
@@ -220,18 +254,18 @@ class _Run:
             except PcgcdError as error:
                 errors[place] = error
                 continue
-            tasks.append((place, target, engine))
-            budgets.append(budget)
-            prompts.append(prompt)
-        return cls(
-            generator,
-            tuple(requests),
-            plan,
-            tuple(tasks),
-            tuple(budgets),
-            tuple(prompts),
-            errors,
-        )
+            tasks.append(_Task(place, request, target, engine, budget, edge))
+        return cls(generator, tuple(requests), plan, tuple(tasks), errors)
+
+    @property
+    def budgets(self) -> list[int]:
+        """The budget of each task."""
+        return [task.budget for task in self.tasks]
+
+    @property
+    def prompts(self) -> list[tuple[int, ...]]:
+        """The tokens that each task begins with."""
+        return [task.edge.prompt for task in self.tasks]
 
     def steps(self, rng: Randomness) -> Iterator[Step]:
         """The steps of all tasks, which share the language model's batches."""
@@ -246,8 +280,8 @@ class _Run:
             start,
             self.plan.proposal,
             self.plan.potential,
-            stop=stop_rule(generator.stop, generator.lm.vocabulary),
-            check=self._passes if any(target.check for _, target, _ in self.tasks) else None,
+            stop=stop_rule(generator.stop, self.text),
+            check=self._passes if any(task.target.check for task in self.tasks) else None,
             seed=rng,
         ):
             # What the pilot texts took is part of the first step.
@@ -262,33 +296,35 @@ class _Run:
         """What answers for each task, adapted to pilot texts if that is asked for; their steps."""
         generator = self.generator
         if not generator.adapt or not self.plan.needs_guide:
-            return [engine for _, _, engine in self.tasks], []
+            return [task.engine for task in self.tasks], []
         sharpening = generator.smc.sharpening
         smc = SMC(
             generator.adapt, None, sharpening=Sharpening() if sharpening.is_greedy else sharpening
         )
-        masks = [target.engine(guided=False) for _, target, _ in self.tasks]
+        masks = [task.target.engine(guided=False) for task in self.tasks]
         start = start_batch(list(zip(masks, self.budgets, strict=True)))
         pilots = list(
             smc.steps(generator.lm, self.prompts, start, Unconstrained(), Terminal(), seed=rng)
         )
         drawn = pilots[-1].population
         engines = []
-        for number, ((_, target, _), prompt) in enumerate(
-            zip(self.tasks, self.prompts, strict=True)
-        ):
+        for number, task in enumerate(self.tasks):
             samples = [drawn.tokens[i] for i in drawn.members(number)]
-            engines.append(target.engine(prompt, samples=samples))
+            engines.append(task.target.engine(task.edge.prompt, samples=samples))
         return engines, pilots
 
     def _passes(self, task: int, tokens: tuple[int, ...]) -> bool:
         """Whether the text of a task passes what its automaton leaves open."""
-        check = self.tasks[task][1].check
+        check = self.tasks[task].target.check
         return check is None or check(self.generator.lm.vocabulary.decode(tokens))
+
+    def text(self, task: int, tokens: tuple[int, ...]) -> bytes:
+        """The text behind the prompt of a task."""
+        return self.tasks[task].edge.behind(self.generator.lm.vocabulary.decode(tokens))
 
     def results(self, steps: Sequence[Step]) -> list[Generation]:
         """What came of each request."""
-        done = {place: self._result(task, steps) for task, (place, _, _) in enumerate(self.tasks)}
+        done = {task.place: self._result(i, steps) for i, task in enumerate(self.tasks)}
         return [
             Generation.failed(self.errors[place], self.plan.name)
             if place in self.errors
@@ -297,20 +333,24 @@ class _Run:
         ]
 
     def _result(self, task: int, steps: Sequence[Step]) -> Generation:
-        place, target, _ = self.tasks[task]
-        request, last = self.requests[place], steps[-1].population
+        found, last = self.tasks[task], steps[-1].population
+        target, request = found.target, found.request
         members, vocabulary = last.members(task), self.generator.lm.vocabulary
         greedy = self.generator.smc.sharpening.is_greedy
         if greedy:  # a beam has places without a text where there are fewer texts
-            found = [i for i in members if last.log_weights[i] > -math.inf]
-            members = sorted(found, key=lambda i: -float(last.log_weights[i])) or members[:1]
+            alive = [i for i in members if last.log_weights[i] > -math.inf]
+            members = sorted(alive, key=lambda i: -float(last.log_weights[i])) or members[:1]
+            members = members[: self.generator.smc.particles]
         token_ids = tuple(last.tokens[i] for i in members)
         log_evidence = last.total_log_evidence(task)
         return Generation(
-            texts=tuple(vocabulary.decode(ids).decode("utf-8", "replace") for ids in token_ids),
+            texts=tuple(self.text(task, ids).decode("utf-8", "replace") for ids in token_ids),
             token_ids=token_ids,
+            prompt_ids=found.edge.prompt,
             log_weights=tuple(last.log_weights[members].tolist()),
             log_probs=tuple(last.log_probs[members].tolist()),
+            # Where a text has ended, psi is f.
+            log_values=tuple((last.log_probs + last.log_twist)[members].tolist()),
             log_evidence=log_evidence,
             effective_sample_sizes=tuple(s.effective_sample_sizes[task] for s in steps),
             satisfied=tuple(request.satisfied_by(target, ids, vocabulary) for ids in token_ids),
@@ -320,7 +360,7 @@ class _Run:
             seconds=sum(s.seconds for s in steps),
             model_seconds=sum(s.model_seconds for s in steps),
             error=self._dead_end(target, token_ids) if log_evidence == -math.inf else None,
-            reader=request.reader,
+            reader=self.requests[found.place].reader,
         )
 
     def _dead_end(

@@ -22,8 +22,9 @@ from pcgcd.engine.state import PrefixState
 
 T = TypeVar("T")
 
-Stop: TypeAlias = Callable[[tuple[int, ...]], bool]
-"""Whether a text that satisfies the constraint ends here, without an end-of-sequence token."""
+Stop: TypeAlias = Callable[[int, tuple[int, ...]], bool]
+"""Whether a text of a task that satisfies the constraint ends here, without an end-of-sequence
+token."""
 
 Check: TypeAlias = Callable[[int, tuple[int, ...]], bool]
 """Whether the whole text of a task's tokens passes what the automaton of the task leaves open."""
@@ -253,7 +254,7 @@ def rate(
     ended = [
         text[-1] in eos_ids
         or remaining[row] <= 0
-        or (stop is not None and log_final[row] > -math.inf and stop(text))
+        or (stop is not None and log_final[row] > -math.inf and stop(tasks[row], text))
         for row, text in enumerate(texts)
     ]
     log_twist = check_log_twist(potential.log_twist(state), len(texts), potential)

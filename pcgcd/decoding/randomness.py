@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import check_whole_number
 from pcgcd.errors import InvalidParameterError
 
 _BLOCK = 256
@@ -35,6 +36,8 @@ class Randomness:
 
     def __init__(self, seed: int | None = None) -> None:
         """Start from a seed; without one, from the system's entropy."""
+        if seed is not None:
+            check_whole_number("seed", seed, -(1 << 63), (1 << 64) - 1)
         self.generator = torch.Generator()
         self._kept = torch.empty(0)
         if seed is None:

@@ -25,9 +25,11 @@ def reject(attempt: Callable[[int], Generation], wanted: int, max_attempts: int)
         max_attempts: The largest number of attempts.
     """
     attempts, seconds, model_seconds = 0, 0.0, 0.0
+    prompt_ids: tuple[int, ...] = ()
     accepted: list[tuple[str, tuple[int, ...], float, bool]] = []
     while len(accepted) <= wanted and attempts < max_attempts:
         result = attempt(min(max(wanted, _LEAST_BATCH), max_attempts - attempts))
+        prompt_ids = result.prompt_ids
         seconds, model_seconds = seconds + result.seconds, model_seconds + result.model_seconds
         for row in range(len(result)):
             attempts += 1
@@ -49,6 +51,8 @@ def reject(attempt: Callable[[int], Generation], wanted: int, max_attempts: int)
         token_ids=tuple(row[1] for row in kept),
         log_weights=(0.0,) * len(kept),
         log_probs=tuple(row[2] for row in kept),
+        log_values=tuple(row[2] for row in kept),
+        prompt_ids=prompt_ids,
         log_evidence=math.log(rate) if rate else -math.inf,
         effective_sample_sizes=(),
         satisfied=tuple(row[3] for row in kept),

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from pcgcd.automata import FiniteAutomaton
 from pcgcd.basics.numbers import check_whole_number
+from pcgcd.basics.texts import utf8
 from pcgcd.circuits import CircuitLike
 from pcgcd.constraints import Constraint, constraint_of, openai_tools
 from pcgcd.decoding.contracts import needs_guide
+from pcgcd.decoding.edges import Edge, edge_of
 from pcgcd.decoding.portfolio import Portfolio
 from pcgcd.decoding.potentials import Hedged, LookAhead, Potential, PrefixValidity, Terminal
 from pcgcd.decoding.proposals import GCD, LCD, PGCD, Proposal, Twisted, Unconstrained
 from pcgcd.decoding.spelling import Spelled, SpelledPotential, Spelling
-from pcgcd.decoding.targets import Target, Wanted
+from pcgcd.decoding.targets import Target, Wanted, compiles_in_its_own_way
 from pcgcd.errors import InvalidParameterError
 from pcgcd.lm import LanguageModel, Prompt
+from pcgcd.lm.chats import as_asked
 
 if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
@@ -47,16 +50,19 @@ class Request:
         target: A constraint, an automaton over the language model's tokens, or a circuit; or what
             :func:`pcgcd.constraints.constraint_of` takes.
         prompt: A text, token ids, or the messages of a chat.
-        budget: The largest number of tokens, the one that ends the text included. By default 128;
-            of a circuit of one length, that length.
+        budget: The largest number of tokens. The token that ends a text counts, but is not needed
+            where the budget is used up. By default 128; of a circuit of one length, that length.
         tools: Functions that the model is shown in the prompt: what
             :func:`pcgcd.constraints.function_call` takes. They do not constrain.
+        chat: Whether a text is sent as a message of the user (True), or continued as it stands
+            (False); by default as a message where the model knows chats.
     """
 
     target: Wanted
     prompt: Prompt = ""
     budget: int | None = None
     tools: Any = ()
+    chat: bool | None = None
 
     def __post_init__(self) -> None:
         """Read what may be given in several ways."""
@@ -68,25 +74,64 @@ class Request:
 
     def encoded_by(self, lm: LanguageModel) -> tuple[int, ...]:
         """Return the tokens of the prompt, with the tools that it shows."""
-        return tuple(
-            lm.encode(self.prompt, tools=self.tools) if self.tools else lm.encode(self.prompt)
-        )
+        prompt = as_asked(lm, self.prompt, self.chat)
+        if not self.tools:
+            return tuple(lm.encode(prompt))
+        if self.chat is False:
+            raise InvalidParameterError(
+                "tools= are shown to the model in a chat, but chat=False continues a text as it "
+                "stands; describe the tools in the prompt, and give function_call(tools) as the "
+                "target"
+            )
+        return tuple(lm.encode(prompt, tools=self.tools))
+
+    def edge(self, lm: LanguageModel, prompt: tuple[int, ...]) -> Edge:
+        """Return where the text begins: behind the prompt, or some tokens before its end.
+
+        Args:
+            lm: The language model.
+            prompt: The tokens of the prompt.
+        """
+        wanted, text = self.target, as_asked(lm, self.prompt, self.chat)
+        if self.tools or not isinstance(text, str) or not text:
+            return Edge(prompt)
+        # What is compiled in a way of its own need not be what its expression says.
+        if not isinstance(wanted, Constraint) or compiles_in_its_own_way(type(wanted)):
+            return Edge(prompt)
+        return edge_of(text, prompt, wanted, lm.vocabulary)
 
     @property
     def reader(self) -> Callable[[str], Any] | None:
         """From a text to the value that it stands for, if the constraint has one."""
         return self.target.reader if isinstance(self.target, Constraint) else None
 
-    def budget_for(self, target: Target) -> int:
-        """Return the budget, checked; without one, the usual."""
+    def budget_for(self, target: Target, room: int | None = None) -> int:
+        """Return the budget, checked; without one, the usual.
+
+        Args:
+            target: What is generated.
+            room: How many tokens the model can still read and write; None if there is no limit.
+        """
         if self.budget is None:
-            return _BUDGET if target.length is None else target.length
-        if target.length is not None and self.budget != target.length:
+            budget = _BUDGET if target.length is None else target.length
+        elif target.length is not None and self.budget != target.length:
             raise InvalidParameterError(
                 f"the circuit is over {target.length} tokens, so that is its budget, but "
                 f"{self.budget!r} was asked for"
             )
-        return check_whole_number("the budget", self.budget, 1)
+        else:
+            budget = check_whole_number("the budget", self.budget, 1)
+        if room is not None and budget > room:
+            default = " by default" if self.budget is None else ""
+            raise InvalidParameterError(
+                f"the budget is {budget:,} tokens{default}, but after this prompt the model has "
+                + (
+                    f"room for {room:,}; lower the budget, or shorten the prompt"
+                    if room > 0
+                    else "no room for any; shorten the prompt"
+                )
+            )
+        return budget
 
     def satisfied_by(self, target: Target, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
         """Return whether the text of the tokens satisfies the constraint, whoever made it."""
@@ -214,20 +259,25 @@ def choose(
 
 
 def stop_rule(
-    stop: str | Sequence[str] | Callable[[bytes], bool] | None, vocabulary: Vocabulary
+    stop: str | Sequence[str] | Callable[[bytes], bool] | None,
+    text_of: Callable[[int, tuple[int, ...]], bytes],
 ) -> Stop | None:
-    """Return a rule over texts as a rule over tokens."""
+    """Return a rule over texts as a rule over the tokens of a task.
+
+    Args:
+        stop: Texts, or a rule over bytes.
+        text_of: The text of a task's tokens.
+    """
     if stop is None:
         return None
     if callable(stop):
         rule = stop
-        return lambda tokens: bool(rule(vocabulary.decode(tokens)))
-    marks = [mark.encode() for mark in ([stop] if isinstance(stop, str) else stop)]
-    if not all(marks):
-        raise InvalidParameterError("a stop text must not be empty")
-
-    def contains(tokens: tuple[int, ...]) -> bool:
-        text = vocabulary.decode(tokens)
-        return any(mark in text for mark in marks)
-
-    return contains
+        return lambda task, tokens: bool(rule(text_of(task, tokens)))
+    marks = [stop] if isinstance(stop, str) else stop
+    if not isinstance(marks, list | tuple) or not all(isinstance(m, str) and m for m in marks):
+        raise InvalidParameterError(
+            "stop must be a text that is not empty, a list of them, or a rule over bytes, but is "
+            f"{stop!r:.80}"
+        )
+    found = [utf8(mark, "a stop text") for mark in marks]
+    return lambda task, tokens: any(mark in text_of(task, tokens) for mark in found)

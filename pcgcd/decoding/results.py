@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from pcgcd.circuits.tables import table_html
@@ -52,12 +53,16 @@ class Generation:
 
     Attributes:
         texts: The generated texts, without the prompt; bytes that are no UTF-8 are replaced.
-        token_ids: Their tokens, the one that ended them included.
+        token_ids: Their tokens, the one that ended them included; where a prompt ended in the
+            middle of a token, those of its end come first.
         log_weights: Their log-weights, not normalised.
         log_probs: log p_lm of the tokens, after temperature, top-k and top-p.
+        log_values: log p_lm(x) f(x): the same where the constraint is satisfied, or with its
+            weight; -inf for other texts.
         log_evidence: The estimate of log p_lm(C), the logarithm of the probability that the model
             alone satisfies the constraint within the budget; at temperature 0 a lower bound of it,
             the probability of the texts found.
+        prompt_ids: The tokens of the prompt that the texts continue.
         effective_sample_sizes: After each step, before resampling.
         satisfied: Whether each text satisfies the constraint: checked again, byte by byte.
         ended: Whether each text ended, by a token or at the end of the budget.
@@ -77,7 +82,9 @@ class Generation:
     token_ids: tuple[tuple[int, ...], ...]
     log_weights: tuple[float, ...]
     log_probs: tuple[float, ...]
+    log_values: tuple[float, ...]
     log_evidence: float
+    prompt_ids: tuple[int, ...]
     effective_sample_sizes: tuple[float, ...]
     satisfied: tuple[bool, ...]
     ended: tuple[bool, ...]
@@ -92,7 +99,21 @@ class Generation:
     @classmethod
     def failed(cls, error: PcgcdError, method: str) -> Generation:
         """Return the result of a request that could not be started."""
-        return cls((), (), (), (), -math.inf, (), (), (), Genealogy(()), method, error=error)
+        return cls(
+            texts=(),
+            token_ids=(),
+            log_weights=(),
+            log_probs=(),
+            log_values=(),
+            log_evidence=-math.inf,
+            prompt_ids=(),
+            effective_sample_sizes=(),
+            satisfied=(),
+            ended=(),
+            genealogy=Genealogy(()),
+            method=method,
+            error=error,
+        )
 
     @property
     def ancestors(self) -> tuple[tuple[int, ...] | None, ...]:
@@ -111,24 +132,42 @@ class Generation:
 
     @property
     def effective_sample_size(self) -> float:
-        """How many equally weighted texts these are worth."""
+        """The number of equally weighted texts that these are worth, equal ones counted each.
+
+        Copies of one text count as often as they are there: see :attr:`distinct_texts`.
+        """
         weights = self.weights
         return 1 / sum(w * w for w in weights) if any(weights) else 0.0
 
     @property
+    def distinct_texts(self) -> int:
+        """The number of different texts that have a weight."""
+        return len(self._values_of_texts())
+
+    @property
     def best(self) -> str:
-        """The text of the largest weight, equal texts together; of several, the most probable.
+        """The most probable text under the model among those that have a weight.
+
+        The tokenizations of a text that were found count together. What the weights say is
+        :meth:`posterior`.
 
         Raises:
             DeadEndError: No text has any weight.
         """
         self._require_weight()
-        total = self.posterior()
-        order = range(len(self.texts))
-        # Rounded, so that equal sums are equal.
-        return self.texts[
-            max(order, key=lambda i: (round(total[self.texts[i]], 12), self.log_probs[i]))
-        ]
+        values = self._values_of_texts()
+        return max(values, key=values.__getitem__)
+
+    def _values_of_texts(self) -> dict[str, float]:
+        """Log p_lm(x) f(x) of each different text that has a weight, over its tokenizations."""
+        values: dict[str, float] = {}
+        known = set()
+        for i, ids in enumerate(self.token_ids):
+            if self.log_weights[i] > -math.inf and ids not in known:
+                known.add(ids)
+                text = self.texts[i]
+                values[text] = float(np.logaddexp(values.get(text, -np.inf), self.log_values[i]))
+        return values
 
     @property
     def parsed(self) -> Any:
@@ -139,8 +178,8 @@ class Generation:
         """
         return self.best if self.reader is None else self.reader(self.best)
 
-    def draw(self, seed: int | None = None) -> str:
-        """Draw one text by weight: a sample of p_lm(x | C) when there are many particles.
+    def sample(self, seed: int | None = None) -> str:
+        """Draw one text by weight: of p_lm(x | C) when there are many particles.
 
         Raises:
             DeadEndError: No text has any weight.
@@ -177,7 +216,9 @@ class Generation:
             "weights": list(self.weights),
             "log_weights": [_finite(value) for value in self.log_weights],
             "log_probs": [_finite(value) for value in self.log_probs],
+            "log_values": [_finite(value) for value in self.log_values],
             "log_evidence": _finite(self.log_evidence),
+            "distinct_texts": self.distinct_texts,
             "effective_sample_size": self.effective_sample_size,
             "effective_sample_sizes": list(self.effective_sample_sizes),
             "acceptance_rate": self.acceptance_rate,
@@ -219,10 +260,12 @@ class Generation:
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
+        if not self.texts and self.error is not None:
+            return f"Generation({self.method}: failed: {self.error})"
         return (
-            f"Generation({self.method}: {len(self)} texts, {sum(self.satisfied)} satisfy the "
-            f"constraint, log evidence {self.log_evidence:.4g}, effective sample size "
-            f"{self.effective_sample_size:.3g})"
+            f"Generation({self.method}: {len(self)} texts, {self.distinct_texts} different, "
+            f"{sum(self.satisfied)} satisfy the constraint, log evidence {self.log_evidence:.4g}, "
+            f"effective sample size {self.effective_sample_size:.3g})"
         )
 
 

@@ -133,14 +133,17 @@ class SMC:
             before = population.tokens
             ancestors = None
             if self.sharpening.is_greedy:
-                population, ancestors = widen(population, log_probs, proposal, potential, **ends)
+                population, ancestors = widen(
+                    population, self.particles, log_probs, proposal, potential, **ends
+                )
             else:
                 population = extend(population, log_probs, proposal, potential, rng, **ends)
             log_weights = tuple(population.log_weights.tolist())
             sizes = tuple(map(population.effective_sample_size, range(len(prompts))))
+            parents = range(len(before)) if ancestors is None else ancestors
             drawn = tuple(
-                new[-1] if len(new) > len(old) else None
-                for old, new in zip(before, population.tokens, strict=True)
+                new[-1] if len(new) > len(before[parent]) else None
+                for parent, new in zip(parents, population.tokens, strict=True)
             )
             if self.resampling is not None and not self.sharpening.is_greedy:
                 population, ancestors = resample(
@@ -150,10 +153,10 @@ class SMC:
 
             clock = time.perf_counter()
             if population.active:
-                parents = population.active
+                going = population.active
                 if ancestors is not None:
-                    parents = tuple(ancestors[i] for i in parents)
-                session.reindex([old_row[i] for i in parents])
+                    going = tuple(ancestors[i] for i in going)
+                session.reindex([old_row[i] for i in going])
                 session.advance([population.tokens[i][-1] for i in population.active])
             model_seconds += time.perf_counter() - clock
             yield Step(

@@ -5,13 +5,9 @@ from __future__ import annotations
 import codecs
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from pcgcd.decoding.results import Generation
 from pcgcd.decoding.smc import Step
-
-if TYPE_CHECKING:
-    from pcgcd.automata import Vocabulary
 
 
 class Stream:
@@ -28,17 +24,17 @@ class Stream:
         self,
         steps: Iterator[Step],
         finish: Callable[[Sequence[Step]], Generation],
-        vocabulary: Vocabulary,
+        text_of: Callable[[tuple[int, ...]], bytes],
     ) -> None:
         """Follow the steps of one request.
 
         Args:
             steps: The steps of its run.
             finish: From all steps to its result.
-            vocabulary: What tokens stand for.
+            text_of: From its tokens to the text behind the prompt.
         """
         self.result: Generation | None = None
-        self._steps, self._finish, self._vocabulary = steps, finish, vocabulary
+        self._steps, self._finish, self._text_of = steps, finish, text_of
 
     def __iter__(self) -> Iterator[str]:
         # What is no UTF-8 is replaced once, when its bytes are complete or the text has ended.
@@ -54,7 +50,7 @@ class Stream:
             ]
             if not population.active and len(population.tokens) > 1:
                 break
-            text = self._vocabulary.decode(_common_prefix(alive))
+            text = self._text_of(_common_prefix(alive))
             piece = decoder.decode(text[given:])
             given = max(given, len(text))
             if piece:

@@ -75,7 +75,7 @@ class Target:
         """
         automata: Sequence[FiniteAutomaton] = ()
         if isinstance(wanted, Constraint):
-            if guide is not None or _compiles_in_its_own_way(type(wanted)):
+            if guide is not None or compiles_in_its_own_way(type(wanted)):
                 automata = (wanted.compile(vocabulary, cache=cache),)
         elif isinstance(wanted, CircuitLike):
             found, automata = parts_of(wanted)
@@ -147,7 +147,7 @@ class Target:
         return LazyEngine(self.allowed, lambda: engine_of(None, self.automaton))
 
 
-def _compiles_in_its_own_way(kind: type[Constraint]) -> bool:
+def compiles_in_its_own_way(kind: type[Constraint]) -> bool:
     """Return whether a class of constraints has another automaton than its expression."""
     return kind.compile is not Constraint.compile or kind.automaton is not Constraint.automaton
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.basics.numbers import is_whole_number
+from pcgcd.basics.texts import utf8
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
 if TYPE_CHECKING:
@@ -28,13 +29,20 @@ class LanguageModel(ABC):
 
     Attributes:
         vocabulary: What the tokens stand for; its ``logits_size`` is the width V of the rows.
+        max_length: The number of tokens that the model can read; None if there is no limit.
     """
 
     vocabulary: Vocabulary
+    max_length: int | None = None
 
     @abstractmethod
     def log_probs(self, prefixes: Sequence[Sequence[int]]) -> Tensor:
         """``log p(next token | prefix)``, normalised: one row per prefix, (k, V)."""
+
+    @property
+    def knows_chats(self) -> bool:
+        """Say whether the model reads the messages of a chat."""
+        return False
 
     def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
         """The tokens of a prompt: a text, the messages of a chat, or token ids as they are.
@@ -49,13 +57,12 @@ class LanguageModel(ABC):
             InvalidParameterError: The prompt is of another kind, or this model knows no chats.
             VocabularyMismatchError: A token id, or a text, is outside the vocabulary.
         """
-        if isinstance(prompt, str) and not tools:
-            return self._encode_text(prompt)
-        given: Any = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        items = given.tolist() if isinstance(given, Tensor | np.ndarray) else list(given)
-        if items and all(isinstance(item, Mapping) for item in items):
-            messages = [dict(item) for item in items]
-            return self._encode_chat(messages, tools) if tools else self._encode_chat(messages)
+        given = checked_prompt(prompt)
+        if isinstance(given, str) and not tools:
+            return self._encode_text(given)
+        items: list[Any] = user_message(given) if isinstance(given, str) else given
+        if items and isinstance(items[0], Mapping):
+            return self._encode_chat(items, tools) if tools else self._encode_chat(items)
         if tools:
             raise InvalidParameterError(
                 "tools are shown to a model in a chat, but the prompt is token ids; give a text or "
@@ -234,6 +241,46 @@ class PrefixSession(SharedSession):
     def _extend(self, parents: list[int], tokens: list[tuple[int, ...]]) -> Tensor:
         self._prefixes = [self._prefixes[p] + tail for p, tail in zip(parents, tokens)]
         return self._log_probs_of(self._prefixes)
+
+
+def user_message(text: str) -> list[dict[str, Any]]:
+    """Return a chat of one message, the user's."""
+    return [{"role": "user", "content": text}]
+
+
+def checked_prompt(prompt: Any) -> str | list[Any]:
+    """A prompt of any kind: a text, a list of messages with a role each, or a list of ids.
+
+    Raises:
+        InvalidParameterError: It is none of these.
+    """
+    if isinstance(prompt, str):
+        utf8(prompt, "the prompt")
+        return prompt
+    items = None
+    if isinstance(prompt, Tensor | np.ndarray):
+        items = prompt.tolist()
+    elif not isinstance(prompt, bytes | bytearray | Mapping):
+        try:
+            items = list(prompt)
+        except TypeError:
+            items = None
+    if not isinstance(items, list):
+        hint = "; decode it first" if isinstance(prompt, bytes | bytearray) else ""
+        raise InvalidParameterError(
+            "a prompt is a text, a list of messages or a list of token ids, but got "
+            f"{type(prompt).__name__} {prompt!r:.60}{hint}"
+        )
+    messages = [dict(item) for item in items if isinstance(item, Mapping)]
+    if not messages:
+        return items
+    for place, item in enumerate(items):
+        if not isinstance(item, Mapping) or not isinstance(item.get("role"), str):
+            raise InvalidParameterError(
+                "each message of a chat is a dict with a role and a content, such as "
+                f'{{"role": "user", "content": "Hello"}}, but message {place} is {item!r:.80}'
+            )
+    return messages
 
 
 def checked_log_probs(found: Any, count: int, width: int) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pcgcd.errors import InvalidParameterError
-from pcgcd.lm.base import LanguageModel
+from pcgcd.lm.base import LanguageModel, Prompt, checked_prompt, user_message
 
 Messages: TypeAlias = "list[dict[str, Any]]"
 Tools: TypeAlias = "Sequence[Mapping[str, Any]]"
@@ -27,6 +27,11 @@ class TokenizerLM(LanguageModel):
         """The tokens that end a text."""
         return self.vocabulary.eos_ids
 
+    @property
+    def knows_chats(self) -> bool:
+        """Say whether the tokenizer has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
     def spell(self, text: str) -> tuple[int, ...] | None:
         if self.tokenizer is None:  # a vocabulary is enough to generate
             return None
@@ -37,6 +42,33 @@ class TokenizerLM(LanguageModel):
 
     def _encode_chat(self, messages: Messages, tools: Tools = ()) -> tuple[int, ...]:
         return self._checked_prefix(chat_ids(self.tokenizer, messages, tools))
+
+
+def as_asked(lm: LanguageModel, prompt: Prompt, chat: bool | None = None) -> Prompt:
+    """Return a prompt as the messages of a chat, if that is what a text means here.
+
+    Args:
+        lm: The language model.
+        prompt: A text, messages or token ids.
+        chat: True makes a text a message of the user, False leaves it as it stands; without it, it
+            is a message where the model knows chats, unless it is empty.
+
+    Raises:
+        InvalidParameterError: What was asked for does not go with this kind of prompt.
+    """
+    if isinstance(prompt, str):
+        if chat is None:  # what is no subclass of LanguageModel need not say
+            chat = bool(prompt) and bool(getattr(lm, "knows_chats", False))
+        return user_message(prompt) if chat else prompt
+    if chat is None:
+        return prompt
+    items = checked_prompt(prompt)
+    if chat != bool(items and isinstance(items[0], Mapping)):
+        kind = "token ids" if chat else "the messages of a chat"
+        raise InvalidParameterError(
+            f"chat={chat} is about a prompt that is a text, but this one is {kind}; leave it out"
+        )
+    return prompt
 
 
 def text_ids(tokenizer: Any, text: str) -> list[int]:
@@ -63,10 +95,17 @@ def chat_ids(tokenizer: Any, messages: Messages, tools: Tools = ()) -> list[int]
     def render(chat: Messages, shown: Tools | None) -> str:
         return str(template(chat, tools=shown, tokenize=False))
 
-    messages, shown = placed_tools(render, messages, tools)
-    ids: list[int] = template(
-        messages, tools=shown, add_generation_prompt=True, tokenize=True, return_dict=False
-    )
+    try:
+        messages, shown = placed_tools(render, messages, tools)
+        ids: list[int] = template(
+            messages, tools=shown, add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+    except Exception as error:  # each template has errors of its own
+        raise InvalidParameterError(
+            "the model's chat template cannot write these messages: "
+            f"{' '.join(str(error).split()) or type(error).__name__}; change their roles or "
+            "contents, or give the prompt as one text with chat=False"
+        ) from error
     return ids
 
 

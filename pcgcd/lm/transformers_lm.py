@@ -91,7 +91,7 @@ class TransformersLM(TokenizerLM):
         text_config = self.model.config.get_text_config()
         found = package("transformers", "TransformersLM").__version__
         _check_layers(getattr(text_config, "layer_types", None) or (), found)
-        self._max_length: int | None = getattr(text_config, "max_position_embeddings", None)
+        self.max_length = getattr(text_config, "max_position_embeddings", None)
         self._shares = True  # whether this model's attention has looked at shared prefixes so far
 
     @classmethod
@@ -173,7 +173,7 @@ class TransformersLM(TokenizerLM):
             use_cache: Whether to return a cache.
         """
         length = past + ids.shape[1]
-        check_length(length - (0 if padding is None else int(padding.min())), self._max_length)
+        check_length(length - (0 if padding is None else int(padding.min())), self.max_length)
         inputs: dict[str, Any] = {"input_ids": ids.to(self.device), "use_cache": use_cache}
         if cache is not None:
             inputs["past_key_values"] = cache
@@ -235,7 +235,7 @@ class _CachedSession(SharedSession):
 
     def _extend(self, parents: list[int], tokens: list[tuple[int, ...]]) -> Tensor:
         padding = [self._padding[parent] for parent in parents]
-        check_length(self._length + len(tokens[0]) - min(padding), self._lm._max_length)
+        check_length(self._length + len(tokens[0]) - min(padding), self._lm.max_length)
         if len(self._padding) < len(parents) and self._can_share:
             share(self._cache, len(parents))
             self._padding = padding

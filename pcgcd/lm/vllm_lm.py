@@ -67,7 +67,7 @@ class VLLM(TokenizerLM):
         self.llm = model
         self.tokenizer = self.llm.get_tokenizer()
         config = self.llm.llm_engine.model_config
-        self._max_length = int(config.max_model_len)
+        self.max_length = int(config.max_model_len)
         self.vocabulary = Vocabulary.from_tokenizer(
             self.tokenizer,
             eos_ids=eos_ids,
@@ -114,7 +114,7 @@ class VLLM(TokenizerLM):
         checked = super()._checked_prompts(prompts)
         check_not_empty(checked, "vLLM", getattr(self.tokenizer, "bos_token_id", None))
         for prompt in checked:
-            check_length(len(prompt) + 1, self._max_length)
+            check_length(len(prompt) + 1, self.max_length)
         return checked
 
     def __repr__(self) -> str:

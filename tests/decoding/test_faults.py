@@ -49,16 +49,18 @@ def test_the_evidence_of_rejection_is_unbiased(wanted: int, max_attempts: int) -
             log_weights = tuple(0.0 if next(script) else -math.inf for _ in range(count))
             blank = (True,) * count
             return Generation(
-                ("",) * count,
-                ((),) * count,
-                log_weights,
-                (0.0,) * count,
-                0.0,
-                (),
-                blank,
-                blank,
-                Genealogy(()),
-                "",
+                texts=("",) * count,
+                token_ids=((),) * count,
+                log_weights=log_weights,
+                log_probs=(0.0,) * count,
+                log_values=(0.0,) * count,
+                log_evidence=0.0,
+                prompt_ids=(),
+                effective_sample_sizes=(),
+                satisfied=blank,
+                ended=blank,
+                genealogy=Genealogy(()),
+                method="",
             )
 
         rate = reject(attempt, wanted, max_attempts).acceptance_rate

@@ -361,7 +361,7 @@ def test_the_result_is_plain_data() -> None:
     assert len(data["effective_sample_sizes"]) == max(map(len, data["token_ids"]))
     assert result.best in result.texts
     assert sum(result.posterior().values()) == pytest.approx(1)
-    assert result.draw(0) in result.texts
+    assert result.sample(0) in result.texts
     assert "5 texts" in repr(result)
 
 
@@ -465,7 +465,7 @@ def test_a_request_that_fails_does_not_end_the_others() -> None:
         with pytest.raises(type(failed.error)):  # type: ignore[arg-type]
             _ = failed.best
         with pytest.raises(type(failed.error)):  # type: ignore[arg-type]
-            failed.draw(0)
+            failed.sample(0)
 
 
 def test_equal_constraints_of_a_batch_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,7 +492,7 @@ def test_nothing_can_be_chosen_where_nothing_was_accepted() -> None:
     with pytest.raises(DeadEndError, match="none of the 8 texts satisfies"):
         _ = result.best
     with pytest.raises(DeadEndError, match="none of the 8 texts satisfies"):
-        result.draw(0)
+        result.sample(0)
 
 
 def test_an_hmm_that_knows_nothing_of_the_text_still_covers_it() -> None:

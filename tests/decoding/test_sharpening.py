@@ -179,18 +179,21 @@ def greedy(lm: TableLM, gamma: dict[tuple[int, ...], float]) -> tuple[int, ...]:
 
 
 def beam(lm: TableLM, gamma: dict[tuple[int, ...], float], width: int) -> list[tuple[int, ...]]:
-    """A plain beam search over the texts of the target, ended ones competing."""
-    beams: dict[tuple[int, ...], float] = {(): 1.0}
-    while any(x not in gamma for x in beams):
-        grown = {x: p for x, p in beams.items() if x in gamma}
-        for x, p in beams.items():
-            if x in gamma:
-                continue
+    """A plain beam search over the texts of the target, ended ones in places of their own."""
+    ended: dict[tuple[int, ...], float] = {}
+    going: dict[tuple[int, ...], float] = {(): 1.0}
+    while going:
+        grown = {}
+        for x, p in going.items():
             rates = row(lm, x, 1.0)
-            for v in {y[len(x)] for y in gamma if y[: len(x)] == x}:
-                grown[(*x, v)] = p * rates[v]
-        beams = dict(sorted(grown.items(), key=lambda item: -item[1])[:width])
-    return sorted(beams, key=lambda x: -beams[x])
+            ways = {y[len(x)] for y in gamma if y[: len(x)] == x}
+            for v in sorted(ways, key=lambda v: -rates[v])[:width]:
+                (ended if (*x, v) in gamma else grown)[(*x, v)] = p * rates[v]
+        ended = dict(sorted(ended.items(), key=lambda item: -item[1])[:width])
+        least = min(ended.values()) if len(ended) == width else 0.0
+        going = dict(sorted(grown.items(), key=lambda item: -item[1])[:width])
+        going = {x: p for x, p in going.items() if p > least}
+    return sorted(ended, key=lambda x: -ended[x])
 
 
 @pytest.mark.parametrize("name", list(worlds.AUTOMATA))
@@ -205,7 +208,10 @@ def test_temperature_zero_is_greedy_and_a_beam(name: str, seed: int) -> None:
         masses = [gamma[x] for x in expected]
         assert result.weights == pytest.approx([mass / sum(masses) for mass in masses])
         assert math.exp(result.log_evidence) == pytest.approx(sum(masses))
-        assert result.best == result.texts[0]
+        sums: dict[str, float] = {}
+        for text, mass in zip(result.texts, masses, strict=True):
+            sums[text] = sums.get(text, 0.0) + mass
+        assert sums[result.best] == pytest.approx(max(sums.values()))
         assert all(result.satisfied)
         assert all(result.ended)
 
@@ -216,6 +222,20 @@ def test_a_beam_as_wide_as_the_language_finds_the_evidence() -> None:
     result = pcgcd.generate(lm, fa, budget=BUDGET, particles=len(gamma) + 3, temperature=0)
     assert set(result.token_ids) == set(gamma)
     assert math.exp(result.log_evidence) == pytest.approx(sum(gamma.values()))
+
+
+def test_a_text_that_has_ended_is_not_driven_out_by_beginnings() -> None:
+    """Two prefixes look better than the short text, until they lose nearly all at their end."""
+    vocabulary = pcgcd.Vocabulary.from_bytes([b"a", b"b", b"c", b"d", None], eos_ids=4)
+    rows = {
+        (): [0.4, 0.3, 0.3, 0.0, 0.0],
+        (0,): [0.0, 0.0, 0.0, 0.8, 0.2],
+        (1,): [0.0, 0.49, 0.51, 0.0, 0.0],
+    }
+    lm = TableLM(vocabulary, rows, default=[0.01, 0.495, 0.495, 0.0, 0.0])
+    result = pcgcd.generate(lm, regex("a|[bc]{4}a"), budget=5, particles=2, temperature=0)
+    assert result.best == "a"
+    assert result.log_probs[0] == pytest.approx(math.log(0.4 * 0.2))
 
 
 def test_a_perfect_guide_makes_the_greedy_beam_exact() -> None:

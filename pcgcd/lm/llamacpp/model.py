@@ -72,6 +72,7 @@ class LlamaCpp(LanguageModel):
         self._threads = threads
         stored = self.path if dtype is None else converted(self.path, dtype, cache_folder())
         self._model = LoadedModel(stored, gpu_layers)
+        self.max_length = self._model.max_length
         ends = self._model.end_ids() if eos_ids is None else eos_ids
         self.vocabulary = Vocabulary.from_bytes(self._model.token_bytes(), ends)
         self._prompts = Prompts(whole=self._model.is_recurrent)
@@ -129,6 +130,11 @@ class LlamaCpp(LanguageModel):
         self._idle = [context, *self._idle][:_IDLE]
 
     # -- prompts ------------------------------------------------------------------------------
+
+    @property
+    def knows_chats(self) -> bool:
+        """Say whether the file has a chat template."""
+        return self._model.metadata("tokenizer.chat_template") is not None
 
     def spell(self, text: str) -> tuple[int, ...] | None:
         return tuple(self._model.tokenize(text, add_special=False))
