@@ -73,7 +73,7 @@ class ConstrainedLogitsProcessor:
             vocabulary: The vocabulary, or the tokenizer. A tokenizer knows its own end-of-sequence
                 token only; to let texts end in others too, give
                 ``Vocabulary.from_tokenizer(tokenizer, generation_config=...)``.
-            budget: The largest number of tokens, the one that ends the text included; None if
+            budget: The largest number of tokens, a token that ends the text included; None if
                 there is no limit.
             proposal: What turns the model's scores into those of the next token.
             hmm: The guide that the proposal needs, unless the target has one.

@@ -200,14 +200,19 @@ def test_any_order_accepts_every_permutation(additional):
 
 def test_whitespace_conventions():
     schema = {"properties": {"a": {"items": {}}}, "type": "object"}
-    compact, spaced, wide = '{"a":[1,2]}', '{"a": [1, 2]}', '\n{ "a" :\t[1 ,\r2] } '
+    value = {"a": [1, 2]}
+    compact, spaced = json.dumps(value, separators=(",", ":")), json.dumps(value)
+    indented = [json.dumps(value, indent=indent) for indent in (0, 2, 4, "\t")]
+    odd = [json.dumps(value, indent=indent) for indent in (1, 3)]
+    wide = ['\n{ "a" :\t[1 ,\r2] } ', spaced + "\n", "\n" + spaced, '{"a":  [1, 2]}']
+    everything = [compact, spaced, *indented, *odd, *wide]
     for whitespace, texts in (
-        ("compact", {compact}),
-        ("bounded", {compact, spaced}),
-        ("free", {compact, spaced, wide}),
+        ("compact", [compact]),
+        ("bounded", [compact, spaced, *indented]),
+        ("free", everything),
     ):
         constraint = json_schema(schema, whitespace=whitespace)
-        assert {t for t in (compact, spaced, wide) if constraint.matches(t)} == texts
+        assert [text for text in everything if constraint.matches(text)] == texts
 
 
 def test_recursion_ends_at_max_depth():

@@ -15,6 +15,8 @@ from pcgcd.learning.distillation.prompts import (
     read_prompts,
     sources_of,
 )
+from pcgcd.lm import TransformersLM
+from tests.lm.examples import tiny_model, tiny_tokenizer
 
 
 def test_each_line_of_a_text_is_a_prompt(tmp_path: Path) -> None:
@@ -89,3 +91,11 @@ def test_one_prompt_is_no_list_of_prompts() -> None:
     with pytest.raises(InvalidParameterError, match="at least one prompt"):
         sources_of([])
     assert sources_of(None) == (Source(""),)
+
+
+def test_a_text_is_the_message_that_generate_will_send() -> None:
+    tokenizer = tiny_tokenizer(chat=True)
+    lm = TransformersLM(tiny_model("llama", len(tokenizer)), tokenizer)
+    message = [{"role": "user", "content": "hi"}]
+    assert sources_of(["hi", message, [5]], lm) == (Source(message), Source(message), Source([5]))
+    assert sources_of(None, lm) == (Source(""),)

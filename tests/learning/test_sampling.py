@@ -268,6 +268,7 @@ def test_a_chat_model_of_transformers_answers_as_it_says(tmp_path: Path) -> None
     lm = tiny_lm(chat=True)
     prompts = [[{"role": "user", "content": "hello"}], "he", [2, 3, 4]]
     samples = draw(tmp_path, lm, prompts=prompts, samples=12, group=2, length=6)
+    prompts[1] = [{"role": "user", "content": "he"}]  # what a text is to a model that knows chats
     ids = [lm.encode(prompt) for prompt in prompts]
     for row, text in enumerate(samples.tokens.tolist()):
         length = int(samples.num_tokens[row])

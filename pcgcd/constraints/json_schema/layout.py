@@ -27,19 +27,27 @@ class Layout:
 
     comma: Expression
     colon: Expression
-    spaces: Expression  # inside of brackets and around the whole text
+    inside: Expression  # of brackets, at both ends
+    around: Expression  # the whole text
 
     def bracketed(self, opening: str, body: Expression, closing: str) -> Expression:
         """A body in brackets."""
-        return concatenation(literal(opening), self.spaces, body, self.spaces, literal(closing))
+        return concatenation(literal(opening), self.inside, body, self.inside, literal(closing))
 
 
 def make_layout(whitespace: str) -> Layout:
     """The marks for a convention: ``"compact"``, ``"bounded"`` or ``"free"``."""
     check_one_of("whitespace", whitespace, "compact", "bounded", "free")
-    spaces = star(byte_set(b" \t\n\r")) if whitespace == "free" else EMPTY_STRING
-    after = option(literal(" ")) if whitespace == "bounded" else spaces
-    return Layout(spaces + literal(",") + after, spaces + literal(":") + after, spaces)
+    if whitespace == "compact":
+        return Layout(literal(","), literal(":"), EMPTY_STRING, EMPTY_STRING)
+    if whitespace == "free":
+        spaces = star(byte_set(b" \t\n\r"))
+        comma, colon = spaces + literal(",") + spaces, spaces + literal(":") + spaces
+        return Layout(comma, colon, spaces, spaces)
+    new_line = literal("\n") + (star(literal("  ")) | star(literal("\t")))
+    space = literal(" ")
+    comma, colon = literal(",") + option(space | new_line), literal(":") + option(space)
+    return Layout(comma, colon, option(new_line), EMPTY_STRING)
 
 
 def listing(

@@ -57,9 +57,9 @@ def json_schema(
             dataclass, a ``TypedDict``, a ``Literal``, an enum, ``list[int]``. Objects of a type
             have no properties but its fields, and texts are parsed into values of the type.
         order: Whether properties keep the order of the schema, or come in any order.
-        whitespace: None at all (``"compact"``), at most one space after commas and colons
-            (``"bounded"``, so both of the usual styles of :func:`json.dumps`), or whatever JSON
-            allows (``"free"``).
+        whitespace: None at all (``"compact"``); what :func:`json.dumps` writes with any indentation
+            (``"bounded"``: after commas and colons at most one space, or inside of brackets a line
+            break, then pairs of spaces, or tabs); or whatever JSON allows (``"free"``).
         max_depth: How many levels of values a schema that contains itself may have.
         free_depth: How deep unmentioned properties are nested; places that the schema leaves open
             on purpose are one level deeper.
@@ -113,7 +113,7 @@ def json_schema(
     value = largest(reader, style, limits, whole, deepen=True)
     if value == NOTHING:
         raise EmptyLanguageError("no JSON value satisfies the schema")
-    expression = style.layout.spaces + value + style.layout.spaces
+    expression = style.layout.around + value + style.layout.around
 
     def read(text: str) -> Any:
         found = json.loads(text)

@@ -134,7 +134,7 @@ def function_call(
     _check_possible(described, [name for name in described if not reader.possible(formulas[name])])
     if value == NOTHING:
         _check_possible(described, list(described))
-    expression = layout.spaces + value + layout.spaces
+    expression = layout.around + value + layout.around
 
     def check(text: bytes) -> bool:
         found = CallReader(style, name_key, arguments_key)(text.decode())

@@ -112,7 +112,7 @@ def distill(
     """
     folder = Path(out)
     sampling, start, fitting = sampling or Sampling(), start or Start(), fitting or Fitting()
-    sources = sources_of(prompts)
+    sources = sources_of(prompts, lm)
     _check(lm, sampling, start, fitting, emission_dtype, seed, folder)
     samples = sample(
         lm,

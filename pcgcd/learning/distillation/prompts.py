@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcgcd.errors import InvalidParameterError
+from pcgcd.lm.chats import as_asked
 
 if TYPE_CHECKING:
     from pcgcd.constraints import Constraint
-    from pcgcd.lm import Prompt
+    from pcgcd.lm import LanguageModel, Prompt
 
 _KEYS = {"prompt", "messages", "constraint"}
 
@@ -51,8 +52,16 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
-def sources_of(prompts: Iterable[Prompt | Source] | None) -> tuple[Source, ...]:
-    """Prompts of any kind as sources; None is one empty text."""
+def sources_of(
+    prompts: Iterable[Prompt | Source] | None, lm: LanguageModel | None = None
+) -> tuple[Source, ...]:
+    """Prompts of any kind as sources; None is one empty text.
+
+    Args:
+        prompts: Texts, chats, token ids or sources.
+        lm: The language model that will read them: a text is a message where it knows chats, as in
+            :func:`pcgcd.generate`.
+    """
     if isinstance(prompts, str | Mapping):
         raise InvalidParameterError("prompts are a list of prompts, but one prompt was given")
     sources = tuple(
@@ -61,7 +70,9 @@ def sources_of(prompts: Iterable[Prompt | Source] | None) -> tuple[Source, ...]:
     )
     if not sources:
         raise InvalidParameterError("there must be at least one prompt; None samples without one")
-    return sources
+    if lm is None:
+        return sources
+    return tuple(replace(source, prompt=as_asked(lm, source.prompt)) for source in sources)
 
 
 def fingerprint(sources: Sequence[Source]) -> str:

@@ -108,7 +108,7 @@ def sample(
         EmptyLanguageError: No prompt of a shard has a valid answer of this length. (If some have
             one, the others are answered without their constraints, and a warning is logged.)
     """
-    sources = sources_of(prompts)
+    sources = sources_of(prompts, lm)
     Sampling(samples, length, batch_size, shard_size, group)  # checks them
     check_whole_number("seed", seed)
     answering: Engine = SessionEngine(lm) if engine is None else engine
