@@ -43,7 +43,7 @@ class CircuitLike(Frozen, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.sample_graph().device
 
     @abstractmethod

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
     from pcgcd.automata.masks.lazy import TokenMasks
 
-# How many times larger what is made from an automaton may be, where that is over the usual limit.
+# What is made of a large automaton may have so many times its states.
 _GROWTH = 4
 _MAX_DESCRIPTION = 400
 _SHOWN_STATES = 60

@@ -43,7 +43,8 @@ def sql(
     what its tables are called, and binds every column to it, so that SQLite can run what it
     accepts. ``docs/guides/sql.md`` says what is covered: expressions, aggregates, windows, CASE,
     CAST, joins, grouping, ordering, set operations, sub-queries, common table expressions. Words
-    and names may be in any case.
+    and names may be in any case. White space is one blank, or the end of a line before a clause;
+    there is none at the ends of a query, nor where nobody writes it.
 
     Args:
         database: The path of an SQLite file, a connection, or a mapping from tables to columns.

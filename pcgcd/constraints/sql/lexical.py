@@ -74,7 +74,7 @@ class Lexicon:
 
     @cached_property
     def line(self) -> Part:
-        """One blank, or the end of a line: what stands before a clause."""
+        """One blank, or the end of a line, before a clause."""
         return byte(b" \n")
 
     def words(self, text: str) -> Part:
@@ -111,12 +111,12 @@ class Lexicon:
         return self._once(("infix", *texts), part)
 
     def clause(self, *texts: str) -> Part:
-        """How a clause begins: with one of several phrases, maybe on a line of its own."""
+        """The beginning of a clause: one of several phrases, maybe on a line of its own."""
         return self._once(("clause", *texts), then(self.line, self.phrase(*texts), self.space))
 
     @cached_property
     def set_operation(self) -> Part:
-        """What stands between two queries, maybe on a line of its own."""
+        """A set operation between two queries, maybe on a line of its own."""
         operation = self.phrase("union", "union all", "intersect", "except")
         return compact(then(self.line, operation, self.line))
 

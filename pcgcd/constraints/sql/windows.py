@@ -34,7 +34,7 @@ def window_call(lexicon: Lexicon, reference: Part) -> Part:
 
 
 def window(lexicon: Lexicon, reference: Part) -> Part:
-    """What a window is, in parentheses, with a blank before them or without."""
+    """A window in parentheses, with a blank before them or without."""
     terms = lexicon.listed(then(reference, lexicon.direction))
     parted = then(lexicon.words("partition by"), lexicon.space, lexicon.listed(reference))
     ordered = then(lexicon.words("order by"), lexicon.space, terms)
