@@ -1,11 +1,11 @@
 """Does ``sql(database)`` accept what people write, and can SQLite run what it accepts?
 
 For each database of Spider's development set: the size of its automaton, what it costs to build and
-to lift to GPT-2's tokens, the share of the gold queries that is accepted, and the share of sampled
-queries that SQLite prepares (``EXPLAIN``; nothing is executed). Samples are drawn in four
-ways: uniformly over the edges of the automaton or over the allowed next bytes, short or long.
-And how many kinds of SQLite's syntax diagrams, and how many ordinary queries of analysts, are
-accepted.
+to lift to GPT-2's tokens, the share of the gold queries (with white space as people write it) that
+is accepted, and the share of sampled queries that SQLite prepares (``EXPLAIN``; nothing is
+executed). Samples are drawn in four ways: uniformly over the edges of the automaton or over the
+allowed next bytes, short or long. And how many kinds of SQLite's syntax diagrams, and how many
+ordinary queries of analysts, are accepted.
 
     python benchmarks/sql_coverage.py            # needs the data in $PCGCD_DATA
 """
@@ -36,6 +36,7 @@ import pcgcd
 from pcgcd import FiniteAutomaton
 from pcgcd.automata.lifting import lift
 from pcgcd.constraints.sql import sql
+from pcgcd.experiments.data.spider import tidy
 from pcgcd.experiments.nfa_dfa import gpt2_vocabulary
 from pcgcd.testing.walks import RandomWalks
 
@@ -201,7 +202,7 @@ def main(quick: bool = False, peer_python: str | None = None) -> dict[str, Any]:
     # The compiled kernels are loaded before anything is timed.
     sql({"t": ["c"]}, max_depth=0)
     results = [
-        measure(name, [r["query"] for r in rows if r["db_id"] == name], samples)
+        measure(name, [tidy(r["query"]) for r in rows if r["db_id"] == name], samples)
         for name in databases
     ]
     ways = list(results[0]["samples_by_verdict"])

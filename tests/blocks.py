@@ -38,10 +38,12 @@ def python_blocks(text: str) -> list[Block]:
 def run_block(block: Block, name: str, names: dict[str, Any]) -> None:
     """Run a block with some names, and compare what it prints with what is shown.
 
-    The test is skipped where the block needs a model that is not there.
+    The test is skipped where the block needs a model, or pyjuice, that is not there.
     """
     if "default_model" in block.code and packaged_file() is None:
         pytest.skip("the default model is not installed")
+    if "import pyjuice" in block.code:
+        pytest.importorskip("pyjuice")
     with redirect_stdout(StringIO()) as printed:
         exec(compile(block.code, name, "exec", dont_inherit=True), names)
     got = printed.getvalue()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from pcgcd.basics.packages import check_version
@@ -13,6 +14,8 @@ from pcgcd.errors import InvalidParameterError
 
 check_version(torch)  # here, since everything that needs torch comes by
 
+# A tensor, or numbers in lists, tuples or arrays.
+TensorLike: TypeAlias = Tensor | ArrayLike
 _PIECE = 1 << 18
 
 
@@ -41,6 +44,30 @@ def _shown(value: object) -> str:
     if is_whole_number(value) and abs(value) >= 10**30:
         return "a number of more than 30 digits"
     return f"{value!r:.60}"
+
+
+def as_tensor(name: str, values: TensorLike) -> Tensor:
+    """Return a tensor as it is, and numbers in lists, tuples or arrays as a new one.
+
+    Raises:
+        InvalidParameterError: They are no numbers, or lists of different lengths.
+
+    >>> as_tensor("tokens", [(0, 1), (2, 3)])
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if isinstance(values, Tensor):
+        return values
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # lists of different lengths, among others
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise InvalidParameterError(
+            f"{name} must be a tensor, or numbers in lists of one length, but {values!r:.60} was "
+            "given"
+        )
+    return torch.tensor(array)
 
 
 def check_weights(name: str, weights: Tensor) -> None:

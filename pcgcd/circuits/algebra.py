@@ -56,6 +56,7 @@ def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) ->
     >>> (hmm * one).log_partition(length=3).exp()  # 001, 010, 100: 3 of 8
     tensor(0.3750)
     """
+    _check_circuits(a, b)
     if isinstance(a, Chain) and isinstance(b, Chain):
         return ChainProduct(a, b)
     left, right = _graphs_of_one_length((a, b))
@@ -68,6 +69,17 @@ def circuit_product(a: CircuitLike, b: CircuitLike, *, partial: bool = False) ->
     require_tractable(right, "a product (its right operand)")
     root = Multiplication().multiply(left.root, right.root)
     return Circuit(root, factors=(*a.factors, *b.factors))
+
+
+def _check_circuits(*operands: object) -> None:
+    for operand in operands:
+        if not isinstance(operand, CircuitLike):
+            # Constraints are above this package.
+            advice = "; compile it first: .compile(lm.vocabulary) makes an automaton over tokens"
+            raise InvalidParameterError(
+                f"expected a circuit, such as an HMM or an automaton over tokens, but got "
+                f"{operand!r:.60}{advice if hasattr(operand, 'compile') else ''}"
+            )
 
 
 def _graphs_of_one_length(operands: Sequence[CircuitLike]) -> list[Circuit]:
@@ -87,6 +99,7 @@ def is_compatible(a: CircuitLike, b: CircuitLike, *, partial: bool = False) -> b
 
     Products are lazy, so the answer comes from building one.
     """
+    _check_circuits(a, b)
     try:
         circuit_product(a, b, partial=partial)
     except PcgcdError:
@@ -112,6 +125,7 @@ def mixture(operands: Sequence[CircuitLike], weights: Sequence[float] | None = N
     """
     if not operands:
         raise InvalidParameterError("a mixture needs at least one circuit")
+    _check_circuits(*operands)
     weights = [1.0] * len(operands) if weights is None else [float(w) for w in weights]
     if len(weights) != len(operands):
         raise InvalidParameterError(f"{len(operands)} circuits, but {len(weights)} weights")
@@ -151,6 +165,7 @@ def condition(
         AmbiguousAutomatonError: The automaton is ambiguous.
         StructuralPropertyError: The constraint is no automaton at all.
     """
+    _check_circuits(p, constraint)
     if not constraint.is_indicator:
         if not (isinstance(constraint, Chain) and constraint.counts_paths):
             raise StructuralPropertyError(

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import TensorLike
 from pcgcd.circuits import queries
 from pcgcd.circuits.frozen import Frozen
 from pcgcd.circuits.queries import DEFAULT
+from pcgcd.circuits.queries.evidence import as_tokens
 from pcgcd.circuits.semirings import Semiring, Value
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 
@@ -38,6 +40,11 @@ class CircuitLike(Frozen, ABC):
     @abstractmethod
     def vocab_size(self) -> int:
         """The number of tokens (values of a variable)."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.sample_graph().device
 
     @abstractmethod
     def to(
@@ -105,9 +112,12 @@ class CircuitLike(Frozen, ABC):
         """``(a * b)(x) = a(x) * b(x)``; with a number, a rescaled circuit."""
         from pcgcd.circuits.algebra import circuit_product, scale
 
-        if isinstance(other, CircuitLike):
+        if isinstance(other, int | float):
+            return scale(self, other)
+        # What must be compiled first is refused there, with what to do.
+        if hasattr(other, "compile") or isinstance(other, CircuitLike):
             return circuit_product(self, other)
-        return scale(self, other) if isinstance(other, int | float) else NotImplemented
+        return NotImplemented
 
     def __rmul__(self, other: float) -> CircuitLike:
         return self.__mul__(other)
@@ -132,18 +142,20 @@ class CircuitLike(Frozen, ABC):
 
     # -- queries ------------------------------------------------------------------------------
 
-    def _unroll_for(self, x: Tensor, length: int | None = None) -> Circuit:
-        if x.dim() != 2:
+    def _read(self, x: TensorLike | None, length: int | None = None) -> tuple[Circuit, Tensor]:
+        """The graph of the length asked for, or of x's own, and the tokens as a tensor."""
+        tokens = as_tokens(x, self.device)
+        if tokens.dim() != 2:
             raise InvalidParameterError(
-                f"expected tokens of shape (batch, length), but got {tuple(x.shape)}"
+                f"expected tokens of shape (batch, length), but got {tuple(tokens.shape)}"
             )
-        if length is None and not self._has_fixed_length:
-            length = x.shape[1]
-        return self.unroll(length)
+        if length is None and x is not None and not self._has_fixed_length:
+            length = tokens.shape[1]
+        return self.unroll(length), tokens
 
-    def value(self, x: Tensor, semiring: Semiring[Value] = DEFAULT) -> Value:
+    def value(self, x: TensorLike, semiring: Semiring[Value] = DEFAULT) -> Value:
         """Return the values of x (batch, n) in any semiring, missing tokens (-1) summed out."""
-        return queries.value(self._unroll_for(x), x, semiring)
+        return queries.value(*self._read(x), semiring)
 
     def partition(self, length: int | None = None, semiring: Semiring[Value] = DEFAULT) -> Value:
         """Return the sum of the values over all strings in any semiring, (1,).
@@ -153,52 +165,61 @@ class CircuitLike(Frozen, ABC):
         """
         return queries.value(self.unroll(length), None, semiring)
 
-    def log_value(self, x: Tensor) -> Tensor:
+    def log_value(self, x: TensorLike) -> Tensor:
         """Logarithms of the circuit's values on x (batch, n); -inf where the value is zero."""
-        return queries.log_value(self._unroll_for(x), x)
+        return queries.log_value(*self._read(x))
 
     def log_partition(self, length: int | None = None) -> Tensor:
         """Logarithm of the sum of the values over all strings of the length."""
         return queries.log_partition(self.unroll(length))
 
-    def log_prob(self, x: Tensor) -> Tensor:
+    def log_prob(self, x: TensorLike) -> Tensor:
         """Logarithms of the values normalised over all strings of x's length (batch, n)."""
-        return queries.log_prob(self._unroll_for(x), x)
+        return queries.log_prob(*self._read(x))
 
-    def log_marginal(self, x: Tensor, length: int | None = None) -> Tensor:
+    def log_marginal(self, x: TensorLike, length: int | None = None) -> Tensor:
         """``log p(observed part of x)``, normalised; missing tokens (-1, or past x) summed out."""
-        return queries.log_marginal(self._unroll_for(x, length), x)
+        return queries.log_marginal(*self._read(x, length))
 
-    def log_conditional(self, x: Tensor, evidence: Tensor, length: int | None = None) -> Tensor:
+    def log_conditional(
+        self, x: TensorLike, evidence: TensorLike, length: int | None = None
+    ) -> Tensor:
         """``log p(x | evidence)``, both partial strings with -1 for missing."""
-        return queries.log_conditional(self._unroll_for(x, length), x, evidence)
+        known = as_tokens(evidence, self.device)
+        return queries.log_conditional(*self._read(x, length), known)
 
-    def next_token_log_probs(self, prefix: Tensor, length: int | None = None) -> Tensor:
+    def next_token_log_probs(self, prefix: TensorLike, length: int | None = None) -> Tensor:
         """``log p(x_{t+1} = v | x_{1:t})`` for each v: prefix (batch, t) to (batch, V)."""
         if length is None and not self._has_fixed_length:
             raise InvalidParameterError(
                 "name the total length: next_token_log_probs(prefix, length=n)"
             )
-        return queries.next_token_log_probs(self._unroll_for(prefix, length), prefix)
+        return queries.next_token_log_probs(*self._read(prefix, length))
 
-    def token_marginals(self, evidence: Tensor, length: int | None = None) -> Tensor:
+    def token_marginals(
+        self, evidence: TensorLike | None = None, length: int | None = None
+    ) -> Tensor:
         """``p(x_t = v | evidence)`` for each t and v, (batch, n, V)."""
-        return queries.token_marginals(self._unroll_for(evidence, length), evidence)
+        return queries.token_marginals(*self._read(evidence, length))
 
-    def expected_token_counts(self, evidence: Tensor, length: int | None = None) -> Tensor:
+    def expected_token_counts(
+        self, evidence: TensorLike | None = None, length: int | None = None
+    ) -> Tensor:
         """How often each token is expected to occur given the evidence, (batch, V)."""
-        return queries.expected_token_counts(self._unroll_for(evidence, length), evidence)
+        return queries.expected_token_counts(*self._read(evidence, length))
 
-    def unit_posteriors(self, evidence: Tensor, length: int | None = None) -> list[Tensor]:
+    def unit_posteriors(
+        self, evidence: TensorLike | None = None, length: int | None = None
+    ) -> list[Tensor]:
         """For each variable, ``p(its input layer's unit k is used | evidence)``, (batch, units)."""
-        return queries.unit_posteriors(self._unroll_for(evidence, length), evidence)
+        return queries.unit_posteriors(*self._read(evidence, length))
 
     def sample(
         self,
         num_samples: int,
         length: int | None = None,
         *,
-        evidence: Tensor | None = None,
+        evidence: TensorLike | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Strings drawn from the normalised circuit, given the evidence.
@@ -212,13 +233,22 @@ class CircuitLike(Frozen, ABC):
         Returns:
             (num_samples, n), or (batch, num_samples, n) for a batch of evidence.
         """
-        if length is None and evidence is not None and not self._has_fixed_length:
-            length = evidence.shape[-1]
-        return queries.sample(self.unroll(length), num_samples, evidence, generator)
+        known = None if evidence is None else as_tokens(evidence, self.device)
+        if length is None and known is not None and not self._has_fixed_length:
+            length = known.shape[-1]
+        return queries.sample(self.unroll(length), num_samples, known, generator)
 
-    def best_path(self, evidence: Tensor, length: int | None = None) -> queries.BestPath:
-        """Find the heaviest path (units and missing tokens) that agrees with the evidence."""
-        return queries.best_path(self._unroll_for(evidence, length), evidence)
+    def best_path(
+        self, evidence: TensorLike | None = None, length: int | None = None
+    ) -> queries.BestPath:
+        """Find the heaviest path (units and missing tokens) that agrees with the evidence.
+
+        >>> from pcgcd import HMM
+        >>> hmm = HMM([0.4, 0.6], [[0.9, 0.1], [0.3, 0.7]], [[0.8, 0.2], [0.1, 0.9]])
+        >>> hmm.best_path(length=4).tokens, hmm.best_path([[0]], length=4).tokens
+        (tensor([[1, 1, 1, 1]]), tensor([[0, 0, 0, 0]]))
+        """
+        return queries.best_path(*self._read(evidence, length))
 
     def _repr_html_(self) -> str:
         """A table of the layers of a short graph."""

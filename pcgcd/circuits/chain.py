@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import TensorLike
 from pcgcd.circuits import prefixes
 from pcgcd.circuits.base import CircuitLike
 from pcgcd.circuits.circuit import Circuit
 from pcgcd.circuits.layers import InputLayer, Layer, OperatorMap, ProductLayer, SumLayer
 from pcgcd.circuits.operators import Identity, Operator, compose, kronecker, rowwise_kronecker
+from pcgcd.circuits.queries.evidence import as_tokens
 from pcgcd.circuits.semirings import BOOLEAN
 from pcgcd.circuits.tables import table_html
 from pcgcd.errors import AmbiguousAutomatonWarning, InvalidParameterError, VocabularyMismatchError
@@ -158,17 +160,19 @@ class Chain(CircuitLike):
 
     # Prefixes are read by the engine that decodes; everything else by the general queries.
 
-    def next_token_log_probs(self, prefix: Tensor, length: int | None = None) -> Tensor:
-        known = prefixes.readable_prefix(self, prefix, length)
+    def next_token_log_probs(self, prefix: TensorLike, length: int | None = None) -> Tensor:
+        tokens = as_tokens(prefix, self.device)
+        known = prefixes.readable_prefix(self, tokens, length)
         if known is None or length is None or known.shape[1] >= length:
-            return super().next_token_log_probs(prefix, length)
+            return super().next_token_log_probs(tokens, length)
         return prefixes.next_token_log_probs(self, known, length)
 
-    def log_marginal(self, x: Tensor, length: int | None = None) -> Tensor:
-        whole = x.shape[-1] if length is None else length
-        known = prefixes.readable_prefix(self, x, whole)
-        if known is None:
-            return super().log_marginal(x, length)
+    def log_marginal(self, x: TensorLike, length: int | None = None) -> Tensor:
+        tokens = as_tokens(x, self.device)
+        whole = tokens.shape[-1] if length is None else length
+        known = prefixes.readable_prefix(self, tokens, whole)
+        if known is None or whole is None:
+            return super().log_marginal(tokens, length)
         return prefixes.log_marginal(self, known, whole)
 
     def sample(
@@ -176,21 +180,21 @@ class Chain(CircuitLike):
         num_samples: int,
         length: int | None = None,
         *,
-        evidence: Tensor | None = None,
+        evidence: TensorLike | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        whole = evidence.shape[-1] if length is None and evidence is not None else length
-        given = torch.full((1, 0), 0, device=self.device) if evidence is None else evidence
-        rows = given if given.dim() == 2 else given.unsqueeze(0)
+        tokens = as_tokens(evidence, self.device)
+        whole = tokens.shape[-1] if length is None and evidence is not None else length
+        rows = tokens if tokens.dim() == 2 else tokens.unsqueeze(0)
         known = prefixes.readable_prefix(self, rows, whole)
         if known is None or whole is None or num_samples < 1:
             return super().sample(num_samples, length, evidence=evidence, generator=generator)
         drawn = prefixes.sample(self, known.repeat_interleave(num_samples, 0), whole, generator)
-        if evidence is not None and evidence.dim() == 2:
+        if evidence is not None and tokens.dim() == 2:
             return drawn.reshape(len(known), num_samples, whole)
         return drawn
 
-    def log_prob(self, x: Tensor) -> Tensor:
+    def log_prob(self, x: TensorLike) -> Tensor:
         """See :class:`CircuitLike`. Warns where an ambiguous automaton weighs strings by paths."""
         if self.weighs_by_paths:
             warnings.warn(

@@ -69,6 +69,13 @@ def _find_rule(left: Layer, right: Layer) -> Rule:
 def incompatible(left: Layer, right: Layer) -> StructuralPropertyError:
     """Make the error for two layers that divide their variables differently."""
     advice = "Both must divide the same variables in the same way"
+    for side, layer in (("left", left), ("right", right)):
+        if _splits_off_first(layer):
+            advice += (
+                f": the {side} one splits off its first variable from all the later ones, as HMMs, "
+                "automata and other chains do, so that the other must be right-linear too, each "
+                "of its products splitting off its first variable from all the later ones"
+            )
     if any(type(layer) not in _OWN_KINDS for layer in (left, right)):
         names = f"{type(left).__name__}, {type(right).__name__}"
         advice += f", or a rule must say how these meet: register one with product_rule({names})"
@@ -76,6 +83,11 @@ def incompatible(left: Layer, right: Layer) -> StructuralPropertyError:
         f"the circuits are not compatible: the left operand has {_describe(left)}, the right one "
         f"{_describe(right)}. {advice}"
     )
+
+
+def _splits_off_first(layer: Layer) -> bool:
+    first = layer.scope.bits & -layer.scope.bits
+    return len(layer.children) == 2 and first in (child.scope.bits for child in layer.children)
 
 
 def _describe(layer: Layer) -> str:

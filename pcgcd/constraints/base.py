@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pcgcd.automata import Vocabulary
     from pcgcd.automata.masks.lazy import TokenMasks
 
+# What is made of a large automaton may have so many times its states.
+_GROWTH = 4
 _MAX_DESCRIPTION = 400
 _SHOWN_STATES = 60
 
@@ -95,7 +97,8 @@ class Constraint:
                 "already: give it to pcgcd.generate as it is"
             )
         language_only("a constraint", automaton)
-        return cls(Embedded(automaton), description)
+        limit = max(STATE_LIMIT, _GROWTH * automaton.num_states)
+        return cls(Embedded(automaton), description, state_limit=limit)
 
     @cached_property
     def automaton(self) -> FiniteAutomaton:
@@ -155,7 +158,9 @@ class Constraint:
 
         kept: dict[Vocabulary, TokenMasks] = kept_with(self, "_masks", dict)
         if vocabulary not in kept:
-            result = TokenMasks(self.expression, vocabulary, state_limit=self.state_limit)
+            # Where the automaton has been made, it is not made again.
+            source = vars(self).get("automaton", self.expression)
+            result = TokenMasks(source, vocabulary, state_limit=self.state_limit)
             if not result.start():
                 raise self._no_text(vocabulary)
             kept[vocabulary] = result

@@ -8,10 +8,11 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import TensorLike
 from pcgcd.circuits import Circuit, Dense, InputLayer, Monarch, Operator, ProductLayer, SumLayer
 from pcgcd.errors import InvalidParameterError, StructuralPropertyError
 from pcgcd.hmm.copying import Copying
-from pcgcd.hmm.model import HiddenMarkovModel, random_rows
+from pcgcd.hmm.model import HiddenMarkovModel, as_weights, random_rows
 
 
 class HMM(HiddenMarkovModel):
@@ -23,12 +24,8 @@ class HMM(HiddenMarkovModel):
         emission: p(x_t | z_t), (H, V), rows sum to one.
         copying: How answers repeat their prompt; see :class:`HiddenMarkovModel`.
 
-    >>> hmm = HMM(
-    ...     torch.tensor([0.5, 0.5]),
-    ...     torch.tensor([[0.9, 0.1], [0.2, 0.8]]),
-    ...     torch.tensor([[0.7, 0.3], [0.1, 0.9]]),
-    ... )
-    >>> hmm.log_value(torch.tensor([[0, 1]])).exp()
+    >>> hmm = HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.1, 0.9]])
+    >>> hmm.log_value([[0, 1]]).exp()
     tensor([0.1650])
     >>> hmm.unroll(2)
     Circuit(5 layers over 2 variables, 9 units)
@@ -38,14 +35,16 @@ class HMM(HiddenMarkovModel):
 
     def __init__(
         self,
-        initial: Tensor,
-        transition: Tensor,
-        emission: Tensor,
+        initial: TensorLike,
+        transition: TensorLike,
+        emission: TensorLike,
         *,
         copying: Copying | None = None,
         validate: bool = True,
     ) -> None:
         """Hold the tensors; they are not copied, and gradients reach them.
+
+        Lists of numbers, and arrays, become tensors of torch's default type.
 
         Args:
             initial: (H,).
@@ -54,13 +53,15 @@ class HMM(HiddenMarkovModel):
             copying: How answers repeat their prompt.
             validate: Check that rows sum to one, not only that they are numbers of at least zero.
         """
-        self.initial, self.transition, self.emission = initial, transition, emission
+        self.initial = as_weights("initial", initial)
+        self.transition = as_weights("transition", transition)
+        self.emission = as_weights("emission", emission)
         self.copying = copying
-        hidden = int(initial.numel())
-        if transition.shape != (hidden, hidden):
+        hidden = int(self.initial.numel())
+        if self.transition.shape != (hidden, hidden):
             raise InvalidParameterError(
                 f"the transition must have shape {(hidden, hidden)}, but has "
-                f"{tuple(transition.shape)}"
+                f"{tuple(self.transition.shape)}"
             )
         self._check(hidden, validate)
 
@@ -148,15 +149,17 @@ class MonarchHMM(HiddenMarkovModel):
 
     def __init__(
         self,
-        initial: Tensor,
-        left: Tensor,
-        right: Tensor,
-        emission: Tensor,
+        initial: TensorLike,
+        left: TensorLike,
+        right: TensorLike,
+        emission: TensorLike,
         *,
         copying: Copying | None = None,
         validate: bool = True,
     ) -> None:
-        self.initial, self.left, self.right, self.emission = initial, left, right, emission
+        self.initial = as_weights("initial", initial)
+        self.left, self.right = as_weights("left", left), as_weights("right", right)
+        self.emission = as_weights("emission", emission)
         self.copying = copying
         self._check(self._transition_operator.shape[0], validate)
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 from torch import Tensor
 
-from pcgcd.basics.numbers import check_weights, check_whole_number
+from pcgcd.basics.numbers import TensorLike, as_tensor, check_weights, check_whole_number
 from pcgcd.circuits import Chain, ChainOperators, Dense, Identity, Operator
 from pcgcd.circuits.semirings import BOOLEAN
 from pcgcd.errors import CheckpointError, InvalidParameterError
@@ -57,7 +57,7 @@ class HiddenMarkovModel(Chain):
 
     @abstractmethod
     def __init__(
-        self, *tensors: Tensor, copying: Copying | None = None, validate: bool = True
+        self, *tensors: TensorLike, copying: Copying | None = None, validate: bool = True
     ) -> None:
         """Hold the initial vector, the parameters of the transition, and the emission."""
 
@@ -249,6 +249,13 @@ class HiddenMarkovModel(Chain):
         for name in ("initial", *self.factor_names, "emission"):
             weights = getattr(self, name)
             (_check_sums if validate else check_weights)(name, weights)
+
+
+def as_weights(name: str, values: TensorLike) -> Tensor:
+    """Return a tensor as it is, and other numbers as one of torch's default type."""
+    if isinstance(values, Tensor):
+        return values
+    return as_tensor(name, values).to(torch.get_default_dtype())
 
 
 def _worst_sum(weights: Tensor) -> float:

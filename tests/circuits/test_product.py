@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pcgcd import HMM, MonarchHMM, circuit_product, is_compatible, mixture
+from pcgcd import (
+    HMM,
+    MonarchHMM,
+    circuit_product,
+    condition,
+    expectation,
+    is_compatible,
+    mixture,
+)
 from pcgcd.circuits import (
     Chain,
     ChainMixture,
@@ -355,6 +363,41 @@ def test_a_tree_and_a_chain_are_incompatible_and_both_scopes_are_named() -> None
         _ = tree() * random_hmm()
     with pytest.raises(StructuralPropertyError, match=r"\{0\.\.2\}.*\{0\.\.3\}"):
         _ = random_hmm().unroll(3) * random_hmm().unroll(4)
+
+
+def test_a_circuit_times_a_chain_must_be_right_linear() -> None:
+    chain = random_hmm()
+    for product in (lambda: tree() * chain, lambda: tree() * chain.unroll(4)):
+        with pytest.raises(StructuralPropertyError, match=r"right one splits off .*right-linear"):
+            product()
+    with pytest.raises(StructuralPropertyError, match=r"left one splits off .*right-linear"):
+        _ = chain * tree()
+    other = Circuit(SumLayer([ProductLayer(*_indicators(0, 1, 2))], [Dense(torch.ones(1, 2))]))
+    assert_product(other * chain, [other, chain], world(3, 3))  # one variable after the other
+
+
+class Uncompiled:
+    """It has to be compiled before it is a circuit."""
+
+    def compile(self, vocabulary: object) -> None: ...
+
+
+def test_what_is_not_compiled_yet_is_refused_with_what_to_do() -> None:
+    hmm, waiting = random_hmm(), Uncompiled()
+    for combine in (
+        lambda: hmm * waiting,
+        lambda: waiting * hmm,
+        lambda: hmm.unroll(3) * waiting,
+        lambda: circuit_product(hmm, waiting),  # type: ignore[arg-type]
+        lambda: condition(hmm, waiting),  # type: ignore[arg-type]
+        lambda: is_compatible(hmm, waiting),  # type: ignore[arg-type]
+        lambda: mixture([hmm, waiting]),  # type: ignore[list-item]
+        lambda: expectation(hmm, waiting),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidParameterError, match=r"compile it.*\.compile\(lm\.vocabulary\)"):
+            combine()
+    with pytest.raises(InvalidParameterError, match=r"expected a circuit.* but got 'fa'$"):
+        circuit_product(hmm, "fa")  # type: ignore[arg-type]
 
 
 def test_a_deep_product_needs_no_recursion() -> None:

@@ -246,7 +246,7 @@ CALLS = {
     "sql, any value": calls(
         sql,
         st.one_of(st.just({"t": ["x"]}), JUNK),
-        **dict.fromkeys(["max_depth", "aliases", "max_spaces", "state_limit"], JUNK),
+        **dict.fromkeys(["max_depth", "aliases", "state_limit"], JUNK),
     ),
     "composition": calls(composed, COUNTS, COUNTS, JUNK),
     "vocabulary": calls(Vocabulary.from_bytes, BYTE_LISTS, IDS, logits_size=COUNTS),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcgcd import Vocabulary
+from pcgcd import HMM, Vocabulary
 from pcgcd.constraints import Constraint, any_text, choice, length, literal, not_containing, regex
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
@@ -136,6 +136,16 @@ def test_they_compose() -> None:
 def test_wrong_arguments_are_named(make: object) -> None:
     with pytest.raises(InvalidParameterError, match=r"\w"):
         make()  # type: ignore[operator]
+
+
+def test_a_constraint_is_compiled_before_it_is_multiplied() -> None:
+    hmm = HMM([1.0], [[1.0]], [[0.5, 0.25, 0.25]])
+    for multiply in (lambda c: hmm * c, lambda c: c * hmm, lambda c: hmm.unroll(2) * c):
+        with pytest.raises(InvalidParameterError, match=r"regex\('a'\).*\.compile\(lm\.vocab"):
+            multiply(regex("a"))
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", None], eos_ids=2)
+    constrained = hmm * regex("a").compile(vocabulary)
+    assert constrained.log_partition(2).exp().item() == pytest.approx(0.125)
 
 
 def test_a_vocabulary_that_spells_no_text_of_the_constraint_is_an_error() -> None:

@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from pcgcd.automata import FiniteAutomaton
+from pcgcd.automata import FiniteAutomaton, Vocabulary
 from pcgcd.automata.expressions import Embedded
+from pcgcd.constraints import Constraint, regex
 from pcgcd.constraints.sql import sql
 from pcgcd.constraints.sql.diagram import Diagram
 from pcgcd.constraints.sql.lexical import RESERVED, Lexicon, spellings
+from pcgcd.decoding import generate
 from pcgcd.errors import AutomatonTooLargeError, InvalidParameterError
+from pcgcd.hmm import HMM
+from pcgcd.lm import TableLM
 from pcgcd.testing.walks import RandomWalks
 from tests.constraints import sql_analysts, sql_diagrams
 
@@ -58,7 +63,7 @@ def is_syntax_error(error: sqlite3.Error) -> bool:
 SAMPLED = [
     (PETS, {}),
     (ODD, {"joins": 1, "max_depth": 1}),
-    (ODD, {"max_depth": 0, "max_spaces": None}),
+    (ODD, {"max_depth": 0}),
     (PETS, {"lean": True, "joins": 1}),
 ]
 
@@ -83,6 +88,65 @@ def test_every_sampled_query_is_prepared_by_sqlite(
     assert len(failed) <= 0.03 * count, failed
 
 
+@pytest.mark.parametrize(("tables", "options"), SAMPLED, ids=str)
+def test_white_space_is_one_character_where_people_write_it(
+    tables: dict[str, list[str]], options: dict[str, Any]
+) -> None:
+    walks = RandomWalks(sampled_automaton(str(tables), str(options)), seed=1)
+    for _ in range(400):
+        query = bytes(walks.word(walks.random.randrange(200))).decode()
+        plain = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^]]*\]", "x", query)
+        assert not re.search(r"\s\s|[^\S \n]|\s[,;)]|\(\s|^\s|\s$", plain), query
+
+
+LINES = """
+SELECT T1.LName, COUNT(*) AS n
+FROM Student AS T1
+LEFT JOIN Has_Pet AS T2
+ON T1.StuID = T2.StuID
+WHERE T1.Age > 20
+AND T2.PetID > 3
+OR T1.LName = 'a  b'
+GROUP BY T1.LName
+ORDER BY n DESC
+LIMIT 3
+OFFSET 1;
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("query", "is_accepted"),
+    [
+        (LINES, True),
+        ("SELECT LName FROM Student\nUNION\nSELECT PetType FROM Pets", True),
+        ("WITH cte AS (SELECT * FROM Pets)\nSELECT weight FROM cte", True),
+        ("SELECT PetType FROM Pets GROUP BY PetType\nHAVING COUNT(*)>2", True),
+        ("SELECT LName,Age FROM Student WHERE Age IN(1,2) AND Age*2=3", True),
+        ("SELECT LName FROM Student;\n", False),
+        ("SELECT LName FROM Student\n", False),
+        ("SELECT LName FROM Student ;", False),
+        (" SELECT LName FROM Student", False),
+        ("\nSELECT LName FROM Student", False),
+        ("SELECT  LName FROM Student", False),
+        ("SELECT LName FROM Student\n\nWHERE Age = 1", False),
+        ("SELECT LName FROM Student \nWHERE Age = 1", False),
+        ("SELECT LName FROM Student\tWHERE Age = 1", False),
+        ("SELECT\nLName FROM Student", False),
+        ("SELECT LName FROM Student WHERE Age =\n1", False),
+        ("SELECT LName , Age FROM Student", False),
+        ("SELECT count( *) FROM Student", False),
+        ("SELECT count(* ) FROM Student", False),
+        ("SELECT count (*) FROM Student", False),
+        ("SELECT LName FROM Student WHERE Age  = 1", False),
+    ],
+)
+def test_lines_end_before_clauses_only(
+    query: str, is_accepted: bool, pets: FiniteAutomaton
+) -> None:
+    connection_of(PETS).execute(query)
+    assert pets.accepts(query.encode()) == is_accepted
+
+
 @lru_cache(maxsize=len(SAMPLED))
 def sampled_automaton(tables: str, options: str) -> FiniteAutomaton:
     return automaton_of(literal_eval(tables), **literal_eval(options))
@@ -91,8 +155,8 @@ def sampled_automaton(tables: str, options: str) -> FiniteAutomaton:
 ACCEPTED = '''
 SELECT * FROM Pets
 select lname, age from student;
-SELECT DISTINCT T1.LName FROM Student AS T1 JOIN Has_Pet AS T2 ON T1.StuID  =  T2.StuID
-SELECT count(*), avg(weight), max( DISTINCT weight ) FROM Pets WHERE weight > 10.5
+SELECT DISTINCT T1.LName FROM Student AS T1 JOIN Has_Pet AS T2 ON T1.StuID = T2.StuID
+SELECT count(*), avg(weight), max(DISTINCT weight) FROM Pets WHERE weight > 10.5
 SELECT T1.* FROM Student T1, Has_Pet T2 WHERE T1.StuID = T2.StuID AND T1.Age BETWEEN 18 AND 20
 SELECT LName FROM Student WHERE Age IS NOT NULL AND LName LIKE '%it''s%' OR NOT Age = -3
 SELECT LName FROM Student WHERE LName NOT IN ("Smith", 'Müller', "say ""hi""") AND Age IN (1,2)
@@ -109,7 +173,7 @@ SELECT LName, (SELECT max(weight) FROM Pets) FROM Student
 SELECT Age FROM Student WHERE Age IN (SELECT PetID FROM Has_Pet WHERE 1 = (SELECT 1 FROM Pets))
 SELECT round(avg(weight), 2), upper(PetType), substr(PetType, 1, 3), (weight + 1) * 2 FROM Pets
 SELECT strftime('%Y', LName), coalesce(Age, 0) FROM Student WHERE lower(LName) = 'x'
-SELECT LName FROM Student WHERE ( Age = 1 OR Age = 2 ) AND (LName IS NULL)
+SELECT LName FROM Student WHERE (Age = 1 OR Age=2) AND (LName IS NULL)
 SELECT Student.LName FROM Student LEFT JOIN Has_Pet ON Student.StuID = Has_Pet.StuID
 SELECT LName FROM Student NATURAL JOIN Has_Pet INNER JOIN Pets ON Pets.PetID = Has_Pet.PetID
 SELECT sum(weight) - min(weight), weight / 2 + 1 <> 3, LName || 'x' FROM Pets CROSS JOIN Student
@@ -179,7 +243,6 @@ def test_queries_of_every_kind_are_accepted_and_run(query: str, pets: FiniteAuto
         "SELECT LName, FROM Student",
         "SELECTLName FROM Student",
         "SELECT weight--1 FROM Pets",
-        "SELECT LName FROM Student     WHERE Age = 1",
         "DELETE FROM Student",
         "PRAGMA table_info(Student)",
     ],
@@ -291,7 +354,7 @@ def test_a_table_may_be_joined_with_itself() -> None:
 
 @pytest.mark.parametrize("is_short", [False, True])
 def test_labels_are_all_words_but_reserved_ones(is_short: bool) -> None:
-    lexicon, diagram = Lexicon(3), Diagram(10_000)
+    lexicon, diagram = Lexicon(), Diagram(10_000)
     start = diagram.state()
     end = (lexicon.short_label if is_short else lexicon.label)(diagram, start)
     labels = diagram.automaton(start, end)
@@ -433,7 +496,6 @@ def test_wrong_options_and_large_schemas_are_refused() -> None:
     for options in (
         {"max_depth": -1},
         {"max_depth": 99},
-        {"max_spaces": 0},
         {"aliases": "T1"},
         {"labels": [""]},
         {"ctes": 3},
@@ -453,3 +515,86 @@ def test_a_constraint_matches_after_compilation() -> None:
     constraint = sql(PETS, max_depth=0, joins=0)
     assert constraint.matches("SELECT LName FROM Student WHERE Age > 3")
     assert not constraint.matches("SELECT LName FROM Student WHERE Age > > 3")
+
+
+# -- large databases --------------------------------------------------------------------------
+
+SHOP = """
+CREATE TABLE customer (id INTEGER PRIMARY KEY, name, email, city, country, signup_date);
+CREATE TABLE product (id INTEGER PRIMARY KEY, name, category, price);
+CREATE TABLE purchase (
+    id INTEGER PRIMARY KEY, customer_id REFERENCES customer, product_id REFERENCES product,
+    day, quantity, discount
+);
+"""
+LETTERS = [*(bytes([value]) for value in range(256)), b"SELECT", b" FROM ", None]
+BYTES = Vocabulary.from_bytes(LETTERS, eos_ids=len(LETTERS) - 1)
+UNSURE = "I do not know"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("shop") / "shop.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(SHOP)
+    connection.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def shopping(shop: Path) -> Constraint:
+    """With more states than expressions may have."""
+    constraint = sql(shop)
+    assert constraint.automaton.num_states > 250_000
+    return constraint
+
+
+@pytest.mark.parametrize("is_guided", [False, True])
+def test_queries_of_a_large_database_are_generated(
+    is_guided: bool, shop: Path, shopping: Constraint
+) -> None:
+    lm = TableLM.random(BYTES, seed=1, order=0)
+    generator = torch.Generator().manual_seed(0)
+    hmm = HMM.random(2, BYTES.logits_size, generator=generator) if is_guided else None
+    result = generate(lm, shopping, budget=40, particles=4, hmm=hmm, seed=0)
+    assert all(result.satisfied)
+    with sqlite3.connect(shop) as connection:
+        for text in result.texts:
+            connection.execute(f"EXPLAIN {text}").close()
+    connection.close()
+
+
+COMPOSED = {
+    "or": (lambda queries: queries | UNSURE, UNSURE),
+    "and": (lambda queries: queries & regex("SELECT [a-z]+ FROM .*"), "SELECT city FROM customer"),
+    "then": (lambda queries: queries + ";", "SELECT city FROM customer;"),
+}
+
+
+@pytest.mark.parametrize(("compose", "text"), COMPOSED.values(), ids=COMPOSED)
+def test_a_large_database_composes(compose: Any, text: str, shopping: Constraint) -> None:
+    constraint = compose(shopping)
+    masks = constraint.masks(BYTES)
+    assert masks.can_end(masks.start(), 40)
+    for wrong in (text, f"{text} WHERE", "DROP TABLE customer"):
+        tokens = [*wrong.encode(), len(LETTERS) - 1]
+        assert masks.accepts(tokens) == constraint.matches(wrong) == (wrong == text)
+
+
+def test_a_large_automaton_is_a_constraint(shopping: Constraint) -> None:
+    again = Constraint.from_automaton(shopping.automaton)
+    assert again.matches("SELECT city FROM customer")
+    assert not again.matches("SELECT city FROM product")
+
+
+def test_masks_are_made_from_the_automaton_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_compilation(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("what has an automaton was compiled again")
+
+    compiled = regex("SELECT [a-c]+")
+    assert compiled.matches("SELECT a")
+    for name in ("compile_folded", "compile_expression"):
+        monkeypatch.setattr(f"pcgcd.automata.masks.lazy.{name}", no_compilation)
+    for constraint in (compiled, sql({"a": ["b"]}, max_depth=0)):
+        masks = constraint.masks(BYTES)
+        assert masks.can_end(masks.start(), 20)

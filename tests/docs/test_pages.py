@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pcgcd.circuits
 import pcgcd.lm
 from tests.blocks import python_blocks, run_block
 
@@ -39,3 +41,14 @@ def test_code_of_the_page_runs_in_order(
     names: dict[str, Any] = {}
     for number, block in enumerate(python_blocks((DOCS / page).read_text(encoding="utf-8"))):
         run_block(block, f"{page}, block {number}", names)
+
+
+def test_every_query_of_the_table_is_in_the_code_of_its_page() -> None:
+    text = (DOCS / "queries.md").read_text(encoding="utf-8")
+    code = "\n".join(block.code for block in python_blocks(text))
+    rows = [line for line in text.splitlines() if line.startswith("|") and line.count("|") >= 5]
+    queries = {name for row in rows for name in re.findall(r"`(?:fa\.)?(\w+)\(", row)}
+    assert {"best_path", "next_token_log_probs", "mixture"} <= queries
+    assert not [name for name in queries if f"{name}(" not in code]
+    assert "from_pyjuice(" in code
+    assert "from_pyjuice" in pcgcd.circuits.__all__

@@ -287,6 +287,15 @@ def test_queries_are_answered(pets: Path) -> None:
         assert not answer(pets, wrong)
 
 
+def test_reference_queries_have_the_white_space_of_people(tmp_path: Path) -> None:
+    folder = sample_data(tmp_path) / "spider"
+    odd = "SELECT  count ( * ) , name FROM pet WHERE name  =  'a ,  b' "
+    row = {"db_id": "pets", "question": "How many?", "query": odd}
+    write_lines(folder / "dev.jsonl", [row])
+    (question,) = read_spider(folder / "dev.jsonl", folder / "database")
+    assert question.query == "SELECT count(*), name FROM pet WHERE name = 'a ,  b'"
+
+
 def test_nothing_is_ever_written(pets: Path) -> None:
     before = pets.read_bytes()
     for query in (

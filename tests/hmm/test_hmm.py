@@ -54,6 +54,26 @@ def test_a_monarch_hmm_equals_its_dense_form() -> None:
     torch.testing.assert_close(monarch.log_value(x), dense.log_value(x))
 
 
+def test_parameters_may_be_lists() -> None:
+    hmm = HMM(PI.tolist(), tuple(map(tuple, A.tolist())), B.numpy().astype("float64"))
+    for found, expected in zip((hmm.initial, hmm.transition, hmm.emission), (PI, A, B)):
+        assert torch.equal(found, expected)
+        assert found.dtype == torch.float32
+    assert HMM([1], [[1]], [[1, 0]]).log_value([[0, 0]]).item() == 0
+    monarch = random_monarch()
+    parts = (monarch.initial, monarch.left, monarch.right, monarch.emission)
+    again = MonarchHMM(*(part.tolist() for part in parts))
+    torch.testing.assert_close(again.to_dense().transition.double(), monarch.to_dense().transition)
+
+
+@pytest.mark.parametrize("wrong", [[[0.5], [0.5, 0.5]], [["a", "b"]], None, "ab", [[1j, 0]]])
+@pytest.mark.parametrize("name", ["initial", "transition", "emission"])
+def test_parameters_that_are_no_numbers_are_refused(name: str, wrong: object) -> None:
+    parts = {"initial": [1.0], "transition": [[1.0]], "emission": [[0.5, 0.5]], name: wrong}
+    with pytest.raises(InvalidParameterError, match=f"{name} must be a tensor, or numbers in"):
+        HMM(**parts)  # type: ignore[arg-type]
+
+
 def test_viterbi_finds_the_heaviest_hidden_path() -> None:
     hmm = HMM(PI, A, B)
     x = torch.tensor(list(itertools.product(range(3), repeat=4)))

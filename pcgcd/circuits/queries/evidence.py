@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from pcgcd.basics.numbers import TensorLike, as_tensor
 from pcgcd.errors import InvalidParameterError, VocabularyMismatchError
 
 if TYPE_CHECKING:
@@ -27,6 +28,18 @@ class Evidence(NamedTuple):
     def batch_size(self) -> int:
         """The number of rows."""
         return int(self.tokens.shape[0])
+
+
+def as_tokens(tokens: TensorLike | None, device: torch.device) -> Tensor:
+    """Return tokens as a tensor: of lists, a new one on the device; of None, an empty string."""
+    found = as_tensor("tokens", [[]] if tokens is None else tokens)
+    if found.dim() not in (1, 2):
+        raise InvalidParameterError(
+            f"expected tokens of shape (batch, length), but got {tuple(found.shape)}"
+        )
+    if isinstance(tokens, Tensor):
+        return tokens
+    return found.to(device, None if found.numel() else torch.long)  # an empty list has no type
 
 
 def read_evidence(circuit: Circuit, tokens: Tensor | None) -> Evidence:

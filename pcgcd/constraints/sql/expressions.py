@@ -105,7 +105,7 @@ def expression(lexicon: Lexicon, form: Form, use: Names, sub: SubQuery | None = 
             edge(operand, then(word("not"), lexicon.space), operand)
         if form.wide:
             signed = diagram.state()
-            edge(first, then(byte(b"+-~"), lexicon.gap), signed)
+            edge(first, byte(b"+-~"), signed)
             edge(signed, use.inside, done)
         for part in calls:
             edge(first, part, done)
@@ -122,6 +122,7 @@ def expression(lexicon: Lexicon, form: Form, use: Names, sub: SubQuery | None = 
             edge(spaced, part, done)
         for part in operators.open:
             edge(spaced, part, operand)
+        edge(done, lexicon.clause("and", "or"), operand)
         for state in (done, spaced):
             edge(state, operators.signs, operand)
         return done
@@ -143,7 +144,7 @@ _RARE_SIGNS = ("<<", ">>", "&", "|", "->", "->>")
 
 
 def _operators(lexicon: Lexicon, form: Form, reference: Part) -> _Operators:
-    phrases = ["and", "or", "-"]
+    phrases = ["-"]
     closed: list[Part] = []
     opened: list[Part] = []
     signs: tuple[str, ...] = _SIGNS
@@ -176,9 +177,9 @@ def _calls(lexicon: Lexicon, form: Form, use: Names) -> list[Part]:
     parts = []
     if form.call is not None:
         called = ONE_ARGUMENT if form.wide else COMMON
-        opening = then(maybe(names(called), lexicon.gap), byte(b"("), lexicon.gap)
+        opening = then(maybe(names(called)), lexicon.opening)
         if not form.constants:  # (1) is a number as well
-            opening = then(names(called), lexicon.gap, byte(b"("), lexicon.gap)
+            opening = then(names(called), lexicon.opening)
         parts.append(then(opening, expression(lexicon, form.call, inner), lexicon.closing))
     if form.dates or form.now:
         value = either(lexicon.short_literal, inner.top) if form.dates else lexicon.short_literal
@@ -195,7 +196,7 @@ def _calls(lexicon: Lexicon, form: Form, use: Names) -> list[Part]:
 
 
 def _many_arguments(lexicon: Lexicon, form: Form, inner: Names, is_wide: bool) -> list[Part]:
-    comma = lexicon.sign(",")
+    comma = lexicon.comma
     more = either(lexicon.short_literal, inner.top) if is_wide else lexicon.short_literal
     two = then(expression(lexicon, form, inner), comma, more, lexicon.closing)
     found = [then(names(TWO_ARGUMENTS), lexicon.opening, two)]
@@ -216,18 +217,16 @@ def aggregate(
     """``count(*)``, ``sum(x)`` and the like; in rare forms with a filter or a separator."""
     value = expression(lexicon, replace(form, aggregate=None), Names.of(reference))
     distinct = maybe(word("distinct"), lexicon.space) if may_be_distinct else then()
-    every = then(word("count"), lexicon.gap, lexicon.enclosed(byte(b"*")))
+    every = then(word("count"), lexicon.enclosed(byte(b"*")))
     called = AGGREGATES[:5] if form == BARE else AGGREGATES
     one = then(names(called), lexicon.opening, distinct, value, lexicon.closing)
     if not form.wide:
         return either(every, one)
-    listed = then(
-        word("group_concat"), lexicon.opening, reference, lexicon.sign(","), lexicon.string
-    )
+    listed = then(word("group_concat"), lexicon.opening, reference, lexicon.comma, lexicon.string)
     condition = expression(lexicon, PLAIN, Names.of(reference))
     filtered = then(
         lexicon.space,
-        then(word("filter"), lexicon.gap, byte(b"("), lexicon.gap, word("where"), lexicon.space),
+        then(word("filter"), lexicon.gap, lexicon.opening, word("where"), lexicon.space),
         condition,
         lexicon.closing,
     )
@@ -243,7 +242,7 @@ def _case(lexicon: Lexicon, form: Form, use: Names) -> Part:
 
 
 def _cast(lexicon: Lexicon, form: Form, use: Names) -> Part:
-    sizes = lexicon.enclosed(then(lexicon.integer, maybe(lexicon.sign(","), lexicon.integer)))
+    sizes = lexicon.enclosed(then(lexicon.integer, maybe(lexicon.comma, lexicon.integer)))
     kind = either(names(TYPES), then(names(SIZED_TYPES), sizes))
     value = expression(lexicon, form, use)
     return then(word("cast"), lexicon.opening, value, lexicon.infix("as"), kind, lexicon.closing)

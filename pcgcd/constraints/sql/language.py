@@ -14,7 +14,6 @@ from pcgcd.constraints.sql.scopes import usual_joins
 from pcgcd.errors import AutomatonTooLargeError
 
 _MAX_DEPTH = 20
-_MAX_SPACES = 100
 _MAX_JOINS = 5
 # With more tables than that, or more letters in all names, less of the language is drawn for each.
 _MANY_TABLES = 6
@@ -36,7 +35,6 @@ def sql(
     labels: Sequence[str] | None = None,
     ctes: Sequence[str] = _CTES,
     lean: bool | None = None,
-    max_spaces: int | None = 3,
     state_limit: int = 1_000_000,
 ) -> Constraint:
     """Queries (SELECT) in SQLite's language over the tables and columns of a database.
@@ -45,7 +43,8 @@ def sql(
     what its tables are called, and binds every column to it, so that SQLite can run what it
     accepts. ``docs/guides/sql.md`` says what is covered: expressions, aggregates, windows, CASE,
     CAST, joins, grouping, ordering, set operations, sub-queries, common table expressions. Words
-    and names may be in any case.
+    and names may be in any case. White space is one blank, or the end of a line before a clause;
+    there is none at the ends of a query, nor where nobody writes it.
 
     Args:
         database: The path of an SQLite file, a connection, or a mapping from tables to columns.
@@ -63,7 +62,6 @@ def sql(
         ctes: Names for common table expressions.
         lean: Whether to draw smaller expressions for each scope; by default for more than 6 tables,
             or more than 250 letters in the names of tables and columns.
-        max_spaces: How many blanks may stand together, at most 100 (None: any number).
         state_limit: Raise rather than build an automaton with more states.
 
     Raises:
@@ -81,8 +79,6 @@ def sql(
     check_whole_number("max_depth", max_depth, most=_MAX_DEPTH)
     if joins is not None:
         check_whole_number("joins", joins, most=_MAX_JOINS)
-    if max_spaces is not None:
-        check_whole_number("max_spaces", max_spaces, least=1, most=_MAX_SPACES)
     check_whole_number("state_limit", state_limit, least=1)
     schema = schema_of(database, foreign_keys)
     tables = schema.tables
@@ -107,7 +103,7 @@ def sql(
     )
     diagram = Diagram(state_limit)
     start = diagram.state()
-    end = Queries(diagram, Lexicon(max_spaces), schema, options).draw(start)
+    end = Queries(diagram, Lexicon(), schema, options).draw(start)
     automaton = diagram.automaton(start, end)
     constraint = Constraint.from_automaton(automaton, f"sql({', '.join(tables)})")
     # It is as small as it gets; a deterministic one would be larger.

@@ -52,28 +52,30 @@ def spellings(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The parts that the rest is drawn from, but for the names of tables and columns."""
+    """The parts that the rest is drawn from, but for the names of tables and columns.
 
-    max_spaces: int | None  # how many blanks may stand together (None: any number)
+    Wherever white space may stand, it is one character: a blank, or the end of a line in front of
+    a clause. There is none before commas, nor inside of parentheses.
+    """
+
     _made: dict[tuple[str, ...], Part] = field(default_factory=dict, compare=False, repr=False)
 
     # -- spaces and words ---------------------------------------------------------------------
 
     @cached_property
     def space(self) -> Part:
-        """At least one blank."""
-        blank = byte(b" \t\n")
-        if self.max_spaces is None:
-            return repeated(blank)
-        more: Part = then()
-        for _ in range(self.max_spaces - 1):
-            more = maybe(blank, more)
-        return compact(then(blank, more))
+        """One blank."""
+        return byte(b" ")
 
     @cached_property
     def gap(self) -> Part:
-        """Blanks or none."""
+        """One blank or none."""
         return compact(maybe(self.space))
+
+    @cached_property
+    def line(self) -> Part:
+        """One blank, or the end of a line, before a clause."""
+        return byte(b" \n")
 
     def words(self, text: str) -> Part:
         """Keywords with blanks between them."""
@@ -84,8 +86,13 @@ class Lexicon:
         return then(*parts)
 
     def sign(self, *texts: str) -> Part:
-        """One of several signs, with or without blanks around it."""
+        """One of several signs, each side with a blank or without."""
         return self._once(("sign", *texts), then(self.gap, names(texts), self.gap))
+
+    @cached_property
+    def comma(self) -> Part:
+        """A comma, with a blank after it or without."""
+        return compact(then(byte(b","), self.gap))
 
     def phrase(self, *texts: str) -> Part:
         """One of several phrases; common beginnings are drawn once."""
@@ -103,18 +110,28 @@ class Lexicon:
         part = then(self.space, self.phrase(*texts), self.space)
         return self._once(("infix", *texts), part)
 
+    def clause(self, *texts: str) -> Part:
+        """The beginning of a clause: one of several phrases, maybe on a line of its own."""
+        return self._once(("clause", *texts), then(self.line, self.phrase(*texts), self.space))
+
+    @cached_property
+    def set_operation(self) -> Part:
+        """A set operation between two queries, maybe on a line of its own."""
+        operation = self.phrase("union", "union all", "intersect", "except")
+        return compact(then(self.line, operation, self.line))
+
     def _once(self, key: tuple[str, ...], part: Part) -> Part:
         return self._made.setdefault(key, compact(part))
 
     @cached_property
     def opening(self) -> Part:
-        """A parenthesis that opens, and what blanks there are around it."""
-        return compact(then(self.gap, byte(b"("), self.gap))
+        """A parenthesis that opens."""
+        return byte(b"(")
 
     @cached_property
     def closing(self) -> Part:
-        """A parenthesis that closes, and what blanks there are before it."""
-        return compact(then(self.gap, byte(b")")))
+        """A parenthesis that closes."""
+        return byte(b")")
 
     @cached_property
     def is_in(self) -> Part:
@@ -123,11 +140,11 @@ class Lexicon:
 
     def enclosed(self, part: Part) -> Part:
         """A part in parentheses."""
-        return then(byte(b"("), self.gap, part, self.gap, byte(b")"))
+        return then(self.opening, part, self.closing)
 
     def listed(self, part: Part) -> Part:
         """A part once or more, with commas."""
-        return repeated(part, self.sign(","))
+        return repeated(part, self.comma)
 
     @cached_property
     def direction(self) -> Part:

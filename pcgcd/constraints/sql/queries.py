@@ -28,7 +28,6 @@ from pcgcd.constraints.sql.shapes import BRIEF, LEAN, MEDIUM, RICH, Shape
 from pcgcd.constraints.sql.tables import from_clause
 from pcgcd.constraints.sql.views import Views
 
-_SET_OPERATIONS = ("union", "union all", "intersect", "except")
 # Arms of set operations and sub-queries have no chains of a length that makes them more than that.
 _MOST_INNER_CHAINS = 24
 
@@ -123,8 +122,7 @@ class Queries:
     def draw(self, start: int) -> int:
         """Draw all queries, with a semicolon or without."""
         diagram, lexicon = self.diagram, self.lexicon
-        begin = lexicon.gap(diagram, start)
-        body, finish, ended = self._head(begin), diagram.state(), diagram.state()
+        body, finish, ended = self._head(start), diagram.state(), diagram.state()
         labels, depth = self.options.labels, self.options.max_depth
         tail = self._tail(depth, finish)
         ending = SubQueries(where=tail, having=tail)
@@ -145,14 +143,14 @@ class Queries:
         for scope in _numbered(others) if is_lean else others:
             self._core(scope, BRIEF if is_lean else LEAN, ending).draw(body, finish)
         self._core(Scope(()), RICH, SubQueries()).draw(body, finish)
-        self._compound(begin, finish, ended)
+        self._compound(start, finish, ended)
         if depth and not is_lean:
-            self._counted_arms(begin, finish)
+            self._counted_arms(start, finish)
         if depth:
             called = self.options.ctes[:1] if is_lean else self.options.ctes
-            Views(diagram, lexicon, self.schema, labels, called, is_lean).draw(begin, finish)
+            Views(diagram, lexicon, self.schema, labels, called, is_lean).draw(start, finish)
         diagram.skip(maybe(limit(lexicon))(diagram, finish), ended)
-        return then(lexicon.gap, maybe(byte(b";"), lexicon.gap))(diagram, ended)
+        return maybe(byte(b";"))(diagram, ended)
 
     def _core(
         self, scope: Scope, shape: Shape, subs: SubQueries, labels: Sequence[str] = ()
@@ -196,14 +194,14 @@ class Queries:
                 if scope.width == width:
                     core = Core(diagram, lexicon, self.schema, scope, BRIEF, is_ordered=False)
                     core.tables(starred, end)
-            diagram.skip(lexicon.infix(*_SET_OPERATIONS)(diagram, end), again)
+            diagram.skip(lexicon.set_operation(diagram, end), again)
             diagram.skip(end, finish)
 
     def _counted_arms(self, begin: int, finish: int) -> None:
         """How many results a set operation has."""
         diagram, lexicon = self.diagram, self.lexicon
-        counted = then(word("count"), lexicon.gap, lexicon.enclosed(byte(b"*")))
-        opened = then(counted, lexicon.infix("from"), byte(b"("), lexicon.gap)
+        counted = then(word("count"), lexicon.enclosed(byte(b"*")))
+        opened = then(counted, lexicon.clause("from"), lexicon.opening)
         start = opened(diagram, self._head(begin))
         called = maybe(lexicon.space, lexicon.any_label)
         for end in self._arms(start, 1, [*self.named, *_numbered(self.pairs)]):
@@ -218,22 +216,22 @@ class Queries:
         for scope in scopes:
             core = Core(diagram, lexicon, self.schema, scope, BRIEF, is_ordered=False)
             core.draw(body, end, width)
-        parts = [part for _ in range(width) for part in (lexicon.sign(","), lexicon.literal)]
+        parts = [part for _ in range(width) for part in (lexicon.comma, lexicon.literal)]
         row = lexicon.enclosed(then(*parts[1:]))
         values = then(word("values"), lexicon.gap, lexicon.listed(row))(diagram, again)
         for state in (end, values):
-            diagram.skip(lexicon.infix(*_SET_OPERATIONS)(diagram, state), again)
+            diagram.skip(lexicon.set_operation(diagram, state), again)
         return end, values
 
     def _ordered_arms(self, end: int, finish: int) -> None:
         """A last arm with one column, by which all results are ordered."""
         lexicon = self.lexicon
-        body = self._head(lexicon.infix(*_SET_OPERATIONS)(self.diagram, end))
+        body = self._head(lexicon.set_operation(self.diagram, end))
         for scope in self.named if self.options.is_lean else (*self.named, *self.aliased):
             (source,) = scope.sources
             condition = expression(lexicon, PLAIN, Names.of(scope.reference))
             listed = from_clause(lexicon, self.schema, scope, BRIEF)
-            where = maybe(lexicon.infix("where"), condition)
+            where = maybe(lexicon.clause("where"), condition)
             for column in source.columns:
                 plain = spellings(column)
                 both = names([*plain, *(f"{q}.{c}" for q in source.qualifiers for c in plain)])
@@ -321,7 +319,7 @@ class Queries:
                 selected = value(diagram, body)
                 diagram.skip(starred, selected)
                 use = Names.of(names([*own, *around]))
-                where = then(lexicon.infix("where"), expression(lexicon, SIMPLE, use))
+                where = then(lexicon.clause("where"), expression(lexicon, SIMPLE, use))
                 listed = from_clause(lexicon, self.schema, inner, BRIEF)
                 part = then(listed, maybe(where), lexicon.closing)
                 diagram.skip(part(diagram, selected), done)

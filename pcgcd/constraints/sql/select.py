@@ -108,7 +108,7 @@ class Core:
             diagram.skip(self._free_label()(diagram, unnamed), after)
         if self.scope.sources:
             diagram.skip(self._stars()(diagram, again), after)
-        diagram.skip(lexicon.sign(",")(diagram, after), again)
+        diagram.skip(lexicon.comma(diagram, after), again)
         return after, done, again
 
     def _stars(self) -> Part:
@@ -126,7 +126,7 @@ class Core:
             value = then(value, maybe(self._free_label()))
         parts = [value]
         for _ in range(width - 1):
-            parts += [self.lexicon.sign(","), value]
+            parts += [self.lexicon.comma, value]
         listed = then(*parts)
         if self.scope.width == width:
             listed = either(listed, byte(b"*"))
@@ -168,7 +168,7 @@ class Core:
         first = then(expression(lexicon, plain, self._use()), label)(diagram, start)
         if self.shape.is_rich:
             self._rest(first, Live(("1",), ("1",)), finish)
-        second = then(lexicon.sign(","), self._value(REST.item), label)(diagram, first)
+        second = then(lexicon.comma, self._value(REST.item), label)(diagram, first)
         self._rest(second, Live(("1", "2"), ("1",)), finish)
 
     def _rest(self, entry: int, live: Live, finish: int) -> None:
@@ -187,7 +187,7 @@ class Core:
         called = then(lexicon.infix("as"), lexicon.short_label)
         if live.window:
             diagram.skip(called(diagram, entry), after)
-        more = then(lexicon.sign(","), lean._value(REST.item), maybe(called))
+        more = then(lexicon.comma, lean._value(REST.item), maybe(called))
         diagram.skip(more(diagram, after), after)
         lean.tables(after, finish, live)
 
@@ -199,19 +199,19 @@ class Core:
         filtered, grouped = diagram.state(), diagram.state()
         diagram.skip(start, filtered)
         where = expression(lexicon, shape.where, self._quoted(), self.subs.where)
-        diagram.skip(then(lexicon.infix("where"), where)(diagram, start), filtered)
+        diagram.skip(then(lexicon.clause("where"), where)(diagram, start), filtered)
         if shape.group is None:
             self._ending(filtered, shape.order, finish, live)
             return
         group = expression(lexicon, shape.group, self._use(plain))
-        by = then(lexicon.infix("group by"), lexicon.listed(group))(diagram, filtered)
+        by = then(lexicon.clause("group by"), lexicon.listed(group))(diagram, filtered)
         diagram.skip(by, grouped)
         if live is None:
             having = expression(lexicon, shape.having, self._use(), self.subs.having)
-            diagram.skip(then(lexicon.infix("having"), having)(diagram, by), grouped)
+            diagram.skip(then(lexicon.clause("having"), having)(diagram, by), grouped)
         elif labels:
             having = expression(lexicon, shape.having, Names(live.part, self.scope.reference))
-            diagram.skip(then(lexicon.infix("having"), having)(diagram, by), grouped)
+            diagram.skip(then(lexicon.clause("having"), having)(diagram, by), grouped)
         if shape.order == shape.grouped_order:
             diagram.skip(filtered, grouped)
             self._ending(grouped, shape.order, finish, live)
@@ -237,9 +237,10 @@ class Core:
     def _window_clause(self) -> Part:
         lexicon = self.lexicon
         return then(
-            lexicon.infix("window"),
+            lexicon.clause("window"),
             word(_WINDOW),
-            lexicon.infix("as"),
+            lexicon.space,
+            word("as"),
             window(lexicon, self.scope.reference),
         )
 
@@ -250,14 +251,14 @@ def order_by(lexicon: Lexicon, term: Part, has_nulls: bool = True) -> Part:
     if has_nulls:
         nulls = maybe(lexicon.space, lexicon.phrase("nulls first", "nulls last"))
         direction = then(direction, nulls)
-    return then(lexicon.infix("order by"), lexicon.listed(then(term, direction)))
+    return then(lexicon.clause("order by"), lexicon.listed(then(term, direction)))
 
 
 def limit(lexicon: Lexicon) -> Part:
     """``LIMIT`` with ``OFFSET``."""
     number = then(maybe(byte(b"-")), lexicon.integer)
-    more = then(either(lexicon.infix("offset"), lexicon.sign(",")), number)
-    return then(lexicon.infix("limit"), number, maybe(more))
+    more = then(either(lexicon.clause("offset"), lexicon.comma), number)
+    return then(lexicon.clause("limit"), number, maybe(more))
 
 
 def _labels(labels: tuple[str, ...]) -> Part:

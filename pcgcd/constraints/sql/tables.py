@@ -32,7 +32,7 @@ def from_clause(lexicon: Lexicon, schema: Schema, scope: Scope, shape: Shape) ->
     is_rich = shape.is_rich
 
     def draw(diagram: Diagram, start: int) -> int:
-        begun = lexicon.infix("from")(diagram, start)
+        begun = lexicon.clause("from")(diagram, start)
         everything = frozenset(range(len(tables)))
         after: dict[frozenset[int], int] = {}
         waiting: list[frozenset[int]] = []
@@ -56,12 +56,12 @@ def from_clause(lexicon: Lexicon, schema: Schema, scope: Scope, shape: Shape) ->
             if not following:
                 continue
             state = after[seen]
-            alone = [lexicon.sign(",")(diagram, state)]
+            alone = [lexicon.comma(diagram, state)]
             if not shape.is_brief:
-                natural = lexicon.infix("natural join", "natural left join")
+                natural = lexicon.clause("natural join", "natural left join")
                 alone.append(natural(diagram, state))
             joins = _COMMON_JOINS if shape.is_brief else _JOINS
-            joined = lexicon.infix(*joins)(diagram, state)
+            joined = lexicon.clause(*joins)(diagram, state)
             for i in following:
                 table = _table(lexicon, scope.sources[i], is_rich)
                 now = seen | {i}
@@ -72,14 +72,15 @@ def from_clause(lexicon: Lexicon, schema: Schema, scope: Scope, shape: Shape) ->
                 if now not in constrained:
                     constrained[now] = diagram.state()
                     use = Names.of(scope.reference_among(now))
-                    matched = then(lexicon.infix("on"), expression(lexicon, PLAIN, use))
+                    matched = then(lexicon.clause("on"), expression(lexicon, PLAIN, use))
                     diagram.skip(matched(diagram, constrained[now]), reached(now))
                 diagram.skip(named, constrained[now])
                 shared = scope.common_columns(seen, i)
                 if shared and not shape.is_brief:
                     column = names(text for name in shared for text in spellings(name))
                     using = then(
-                        lexicon.space, word("using"), lexicon.opening, column, lexicon.closing
+                        *(lexicon.line, word("using"), lexicon.gap),
+                        lexicon.enclosed(column),
                     )
                     diagram.skip(using(diagram, named), reached(now))
         return after[everything]

@@ -80,14 +80,14 @@ class Views:
                     continue
                 counted = aggregate(lexicon, BARE, scope.reference)
                 labelled = then(counted, lexicon.infix("as"), names(spellings(label)))
-                items = then(name, lexicon.sign(","), labelled)
-                yield (column.lower(), label), items, then(lexicon.infix("group by"), name)
+                items = then(name, lexicon.comma, labelled)
+                yield (column.lower(), label), items, then(lexicon.clause("group by"), name)
 
     def _summaries(self, scope: Scope) -> Iterator[_Form]:
         """The name of an aggregate, and places of rows among the others."""
         lexicon, columns = self.lexicon, scope.sources[0].columns
-        grouped = maybe(lexicon.infix("group by"), lexicon.listed(scope.reference))
-        unnamed = maybe(lexicon.listed(scope.reference), lexicon.sign(","))
+        grouped = maybe(lexicon.clause("group by"), lexicon.listed(scope.reference))
+        unnamed = maybe(lexicon.listed(scope.reference), lexicon.comma)
         summed = aggregate(lexicon, PLAIN, scope.reference)
         for label in self.labels:
             labelled = then(summed, lexicon.infix("as"), names(spellings(label)))
@@ -98,12 +98,12 @@ class Views:
         for label in _RANKS:
             if label not in map(str.lower, columns):
                 ranked = then(over, lexicon.infix("as"), names(spellings(label)))
-                yield (*columns, label), then(byte(b"*"), lexicon.sign(","), ranked), then()
+                yield (*columns, label), then(byte(b"*"), lexicon.comma, ranked), then()
                 yield (label,), then(unnamed, ranked), then()
 
     def _inner(self, scope: Scope, items: Part, ending: Part) -> Part:
         lexicon = self.lexicon
-        where = then(lexicon.infix("where"), expression(lexicon, PLAIN, Names.of(scope.reference)))
+        where = then(lexicon.clause("where"), expression(lexicon, PLAIN, Names.of(scope.reference)))
         listed = from_clause(lexicon, self.schema, scope, BRIEF)
         return then(word("select"), lexicon.space, items, listed, maybe(where), ending)
 
@@ -119,7 +119,7 @@ class Views:
     def _in_from(self, begin: int, finish: int, source: Source, inner: Part) -> None:
         lexicon = self.lexicon
         called = maybe(lexicon.space, lexicon.any_label)
-        derived = then(lexicon.infix("from"), lexicon.enclosed(inner), called)
+        derived = then(lexicon.clause("from"), lexicon.enclosed(inner), called)
         self._around(Scope((source,)), derived).draw(self._select(begin), finish)
 
     # -- common table expressions -------------------------------------------------------------
@@ -132,8 +132,8 @@ class Views:
         for state in named:
             diagram.skip(start, state)
         stored = maybe(lexicon.phrase("materialized", "not materialized"), lexicon.gap)
-        opening = then(lexicon.infix("as"), stored, byte(b"("), lexicon.gap)
-        comma = lexicon.sign(",")
+        opening = then(lexicon.infix("as"), stored, lexicon.opening)
+        comma = then(byte(b","), maybe(lexicon.line))
         reached: dict[tuple[tuple[str, ...], int], int] = {}
 
         def defined(columns: tuple[str, ...], i: int) -> int:
@@ -157,7 +157,7 @@ class Views:
                 single = then(listed, lexicon.closing, opening, self._single(), lexicon.closing)
                 diagram.skip(single(diagram, named[i]), defined((label,), i))
         for (columns, i), state in reached.items():
-            head = self._select(lexicon.space(diagram, state))
+            head = self._select(lexicon.line(diagram, state))
             self._around(Scope((Source(self.called[i], tuple(columns)),))).draw(head, finish)
 
     def _again(self, scope: Scope) -> Part:
@@ -169,13 +169,15 @@ class Views:
         lexicon = self.lexicon
         counter = names(spellings(label))
         called = names(spellings(name))
-        step = then(counter, lexicon.sign("+", "*"), lexicon.integer, lexicon.infix("from"), called)
-        where = then(lexicon.infix("where"), counter, lexicon.sign("<", "<="), lexicon.integer)
+        step = then(
+            counter, lexicon.sign("+", "*"), lexicon.integer, lexicon.clause("from"), called
+        )
+        where = then(lexicon.clause("where"), counter, lexicon.sign("<", "<="), lexicon.integer)
         rest = then(maybe(where), maybe(limit(lexicon)), lexicon.closing)
         part = then(
             then(word("recursive"), lexicon.space, called, lexicon.enclosed(counter)),
-            then(lexicon.infix("as"), byte(b"("), lexicon.gap),
-            then(word("select"), lexicon.space, lexicon.integer, lexicon.infix("union all")),
+            then(lexicon.infix("as"), lexicon.opening),
+            then(word("select"), lexicon.space, lexicon.integer, lexicon.clause("union all")),
             then(word("select"), lexicon.space, step, rest),
         )
         self.diagram.skip(part(self.diagram, start), end)

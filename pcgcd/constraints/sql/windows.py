@@ -18,7 +18,7 @@ _EXCLUDED = ("no others", "current row", "group", "ties")
 
 def window_call(lexicon: Lexicon, reference: Part) -> Part:
     """A function that needs a window, up to OVER."""
-    comma = lexicon.sign(",")
+    comma = lexicon.comma
     more = maybe(comma, lexicon.integer, maybe(comma, lexicon.literal))
     none = then(names(RANKS), lexicon.opening, byte(b")"))
     number = then(word("ntile"), lexicon.opening, lexicon.integer, lexicon.closing)
@@ -34,7 +34,7 @@ def window_call(lexicon: Lexicon, reference: Part) -> Part:
 
 
 def window(lexicon: Lexicon, reference: Part) -> Part:
-    """What a window is, in parentheses."""
+    """A window in parentheses, with a blank before them or without."""
     terms = lexicon.listed(then(reference, lexicon.direction))
     parted = then(lexicon.words("partition by"), lexicon.space, lexicon.listed(reference))
     ordered = then(lexicon.words("order by"), lexicon.space, terms)
@@ -44,7 +44,7 @@ def window(lexicon: Lexicon, reference: Part) -> Part:
         then(parted, maybe(lexicon.space, ordered, frame)),
         then(ordered, frame),
     )
-    return then(lexicon.opening, inside, lexicon.closing)
+    return then(lexicon.gap, lexicon.enclosed(inside))
 
 
 def _frame(lexicon: Lexicon) -> Part:

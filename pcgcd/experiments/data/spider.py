@@ -14,6 +14,7 @@ from urllib.parse import quote
 from pcgcd.errors import InvalidParameterError
 from pcgcd.experiments.data.files import entries, read_rows
 
+_STRINGS = re.compile(r"""('[^']*'|"[^"]*")""")
 _SECONDS = 5.0
 _MOST_ROWS = 100_000
 _EVERY = 1_000  # instructions of SQLite between two looks at the clock
@@ -28,7 +29,7 @@ class Question:
     Attributes:
         name: What it is called.
         text: The question.
-        query: The reference query.
+        query: The reference query, with white space as people write it.
         database: The SQLite file.
     """
 
@@ -52,8 +53,29 @@ def read_spider(path: Path, databases: Path) -> list[Question]:
             raise InvalidParameterError(
                 f"the database {name} was expected in {databases.name}/{name}/{name}.sqlite"
             )
-        found.append(Question(f"{name} {place}", text, query, database))
+        found.append(Question(f"{name} {place}", text, tidy(query), database))
     return found
+
+
+def tidy(query: str) -> str:
+    """Return a query with white space as people write it, which Spider's queries do not have.
+
+    >>> tidy("SELECT count ( * ) ,  a FROM t WHERE b  =  'x ,  y' ;")
+    "SELECT count(*), a FROM t WHERE b = 'x ,  y';"
+    """
+    parts = _STRINGS.split(query.strip())
+    parts[::2] = map(_tidy_part, parts[::2])  # the others are strings
+    return "".join(parts)
+
+
+def _tidy_part(text: str) -> str:
+    called = re.sub(r"\b(avg|count|max|min|sum)\s+\(", r"\1(", text, flags=re.IGNORECASE)
+    return re.sub(r"\s+([,;)])|(\()\s+|\s+", _kept, called)
+
+
+def _kept(found: re.Match[str]) -> str:
+    """The sign beside some white space, or one blank."""
+    return found[1] or found[2] or " "
 
 
 def schema_text(database: Path) -> str:
