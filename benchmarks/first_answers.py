@@ -129,10 +129,9 @@ def _print(rows: list[dict[str, Any]]) -> None:
     groups = defaultdict(list)
     for row in rows:
         groups[tuple(row[name] for name in ("model", "raw", "whitespace", "setting"))].append(row)
-    print(
-        "| model | white space | setting | runs | best | most probable | weight | log Z | E[log p] | CPU s |"
-    )
-    print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    names = "model", "white space", "setting", "runs", "best", "most probable", "weight"
+    print("| " + " | ".join([*names, "log Z", "E[log p]", "CPU s"]) + " |")
+    print("|---|---|---|" + "---:|" * 7)
     for (model, raw, space, setting), group in sorted(groups.items(), key=str):
         cells = [model + (", raw" if raw else ""), space or "default", setting, str(len(group))]
         cells += [f"{_mean(group, 'right'):.2f}", f"{_mean(group, 'likely_right'):.2f}"]

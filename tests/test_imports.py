@@ -82,6 +82,7 @@ THIN = (
     "randomness",
 )
 KNOWN = (
+    "pcgcd.basics.",
     "pcgcd.decoding.",
     "pcgcd.lm",
     "pcgcd.errors",
