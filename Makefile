@@ -37,7 +37,7 @@ help: ## show this list
 demo: $(MODEL_OK) ## run the demo on the default model
 	@$(PY) -m pcgcd demo $(ARGS)
 
-test: lint ## lint, then run all tests except the slow ones, and the notebooks
+test: lint docs ## lint, build the documentation, then run all tests except the slow ones, and the notebooks
 	@echo "==> tests"
 	@$(TEST_ENV) $(PYTEST) $(PARALLEL) -m "not slow" --ignore=tests/interpreter $(ARGS)
 	@if [ -d tests/interpreter ]; then \

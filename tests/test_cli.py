@@ -6,17 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 
 import pcgcd
 from pcgcd.cli import main
 from pcgcd.cli.distill import _advice
 from pcgcd.cli.machine import share_machine
-from pcgcd.cli.main import _as_options
+from pcgcd.cli.sentences import as_options, on_one_line
 from pcgcd.decoding.warming import compile_all_loops
 from pcgcd.demo import exact as demo
 from pcgcd.engine.backends import numba_kernels
@@ -75,6 +78,35 @@ def test_wrong_usage_ends_with_code_2(
     assert "usage: pcgcd" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["compile", "--regx", "a"], "there is no option --regx: did you mean --regex?"),
+        (["compile", "--regex", "a", "--pictur=x.svg"], "did you mean --picture?"),
+        (["generate", "--promt", "hi", "--regex", "a"], "did you mean --prompt?"),
+        (["mask", "--regex", "a", "--zzzz"], "see pcgcd mask --help"),
+        (["experiment", "bias", "--particle", "1"], "did you mean --particles?"),
+        (["--versio"], "did you mean --version?"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_named_with_the_near_one(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No abbreviation is taken either: each of these is short for an option, or nearly one."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_a_value_that_looks_like_an_option_is_no_reason_for_a_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["mask", "--regex", "a", "--prefix", "--a b", "--limit", "many"])
+    assert "there is no option" not in capsys.readouterr().err
+
+
 def test_the_module_can_be_run_and_tells_its_version_without_loading_what_draws() -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "pcgcd", "--version"],
@@ -121,7 +153,35 @@ def test_hints_name_options() -> None:
     said = 'give hmm=, or method="gcd", or top_k=3, ess_threshold=0.5; strict=False (max_states=)'
     options = {"hmm": None, "method": 1, "top_k": 2, "ess_threshold": 3}
     expected = "give --hmm, or --method gcd, or --top-k 3, --ess-threshold 0.5; strict=False"
-    assert _as_options(said, options) == f"{expected} (max_states=)"
+    assert as_options(said, options) == f"{expected} (max_states=)"
+    assert as_options("use chat=False, spelling=True", ["chat", "spelling"]) == (
+        "use --no-chat, --spelling"
+    )
+    said = "raise max_length= or state_limit, or relax={'format', 'pattern'}; max_length(3)"
+    expected = "raise --max-length or --state-limit, or --relax format --relax pattern"
+    assert as_options(said, ["max_length", "state_limit", "relax"]) == f"{expected}; max_length(3)"
+
+
+@given(st.text(), st.sampled_from([repr, json.dumps]))
+def test_what_somebody_wrote_stays_as_it_is(text: str, shown: Callable[[str], str]) -> None:
+    quoted = shown(text + "seed=( top_k=2 'seed=3' \"top_k\"")
+    said = f"the model's pattern {quoted} is wrong; give seed=4"
+    expected = f"the model's pattern {quoted} is wrong; give --seed 4"
+    assert as_options(said, ["seed", "top_k"]) == expected
+
+
+def test_a_pattern_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "--regex", "state_limit=("]) == 2
+    assert "'state_limit=('" in capsys.readouterr().err
+
+
+@given(st.text())
+def test_a_text_on_one_line_has_no_control_characters(text: str) -> None:
+    line = on_one_line(text)
+    assert line.isprintable()
+    if "\\" not in text:
+        shown = "".join(letter for letter in text if not letter.isprintable())
+        assert (line == text) == (not shown)
 
 
 def test_a_weak_hmm_comes_with_advice() -> None:
@@ -174,6 +234,20 @@ def test_a_process_that_has_torch_is_left_alone(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     share_machine()
     assert "OMP_WAIT_POLICY" not in os.environ
+
+
+def test_garbage_is_looked_for_rarely_and_not_at_the_end() -> None:
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 1000))\n"
+        "from pcgcd.cli import main\n"
+        "usual = gc.get_threshold()\n"
+        "main(['mask', '--regex', 'ab', '--json'])\n"
+        "print(gc.isenabled() and gc.get_threshold() > usual)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # What is registered later runs earlier.
+    assert done.stdout.splitlines()[1:] == ["True", "True"]
 
 
 def test_warm_up_compiles_what_constraints_and_decoding_use(

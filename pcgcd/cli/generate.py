@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcgcd.cli.constraints import add_constraint_options, read_constraint, read_tools
+from pcgcd.cli.constraints import add_constraint_options, read_constraint, sources
+from pcgcd.cli.sentences import on_one_line
+from pcgcd.cli.sources import read_prompt
 from pcgcd.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -26,19 +28,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of the command."""
     add_constraint_options(parser)
     add = parser.add_argument_group("what to generate").add_argument
-    add("--prompt", required=True, metavar="TEXT", help="what the text follows")
-    add("--chat", action="store_true", help="send the prompt as a chat message")
+    add(
+        "--prompt",
+        required=True,
+        metavar="TEXT",
+        help="what the text follows, or - for standard input",
+    )
+    add(
+        "--chat",
+        action=argparse.BooleanOptionalAction,
+        help="send the prompt as a chat message, or continue it as it stands (by default a "
+        "message where the model has a chat template)",
+    )
     add("--hide-tools", action="store_true", help="do not show the model its --tools")
     add("--budget", type=int, default=128, help="the largest number of tokens (%(default)s)")
     add("--stop", action="append", metavar="TEXT", help="end the text here; repeat")
     add = parser.add_argument_group("how").add_argument
-    add("--method", choices=_METHODS, help="by default twisted where there is an HMM, else gcd")
+    add("--method", choices=_METHODS, help="by default twisted with --hmm, else gcd")
     add("--particles", type=int, default=8, help="the number of texts (%(default)s)")
     add("--model", help="a model's folder, hub id or GGUF file; without it, the default model")
     add(
         "--hmm",
         action="append",
-        help="an HMM's folder or hub id; the default model has one; repeat it for a mixture",
+        help="an HMM that looks ahead: a folder, a hub id, or default, which is the packaged one "
+        "of the default model (pgcd and twisted take that by themselves); repeat it for a mixture",
     )
     add(
         "--spelling",
@@ -59,7 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="(%(default)s)",
     )
     add("--ess-threshold", type=float, default=0.5, help="(%(default)s)")
-    add("--temperature", type=float, default=1.0, help="0 is greedy, a beam (%(default)s)")
+    add(
+        "--temperature",
+        type=float,
+        default=1.0,
+        help="0 gives one answer: the most probable text found by a beam of --particles "
+        "(%(default)s)",
+    )
     add("--top-k", type=int, help="keep the k most likely of the allowed tokens")
     add("--top-p", type=float, help="keep the allowed tokens of this share of the probability")
     add(
@@ -78,17 +97,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _guide(arguments: argparse.Namespace) -> CircuitLike | None:
+    """What looks ahead: the HMMs that are named, and where the method needs one, the default."""
     from pcgcd.circuits import mixture
     from pcgcd.hmm import default_hmm, load_hmm
 
     if arguments.hmm is not None:
-        hmms = [load_hmm(folder) for folder in arguments.hmm]
+        hmms = [default_hmm() if name == "default" else load_hmm(name) for name in arguments.hmm]
         return hmms[0] if len(hmms) == 1 else mixture(hmms, [1 / len(hmms)] * len(hmms))
-    if arguments.method not in (None, "pgcd", "twisted") and arguments.potential != "pgcd":
+    if arguments.method not in ("pgcd", "twisted") and arguments.potential != "pgcd":
         return None
     if arguments.model is not None:
-        if arguments.method is None and arguments.potential != "pgcd":
-            return None
         raise InvalidParameterError(
             "looking ahead needs an HMM distilled from the model: give --hmm, or use --method gcd, "
             "which needs none"
@@ -98,22 +116,24 @@ def _guide(arguments: argparse.Namespace) -> CircuitLike | None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Generate and print."""
+    prompt = read_prompt(arguments.prompt, sources(arguments))
     constraint = read_constraint(arguments)
     hmm = _guide(arguments)
     from pcgcd.decoding import generate
     from pcgcd.lm import load_model
 
     lm = load_model(arguments.model)
-    prompt = arguments.prompt
     shown = arguments.tools is not None and not arguments.hide_tools
+    chat = {} if arguments.chat is None else {"chat": arguments.chat}
     result = generate(
         lm,
         constraint,
-        tools=read_tools(arguments.tools) if shown else None,
-        prompt=[{"role": "user", "content": prompt}] if arguments.chat else prompt,
+        tools=arguments.tools.json if shown else None,
+        prompt=prompt,
         hmm=hmm,
         smc=not arguments.plain,
         progress=not arguments.json,
+        **chat,
         **{name: getattr(arguments, name) for name in _PASSED_ON},
     )
     if arguments.json:
@@ -129,7 +149,8 @@ def _print_table(result: Generation) -> None:
 
     posterior = result.posterior()
     noun = "text" if len(posterior) == 1 else "different texts"
-    table = Table(title=Text(f"{result.method}: {len(posterior)} {noun} of {len(result)}"))
+    count = f"{len(posterior)} {noun} of {len(result)}"
+    table = Table(title=Text(f"{result.method}: {count}"))
     table.add_column("weight", justify="right")
     table.add_column("copies", justify="right")
     table.add_column("valid")
@@ -142,12 +163,13 @@ def _print_table(result: Generation) -> None:
             str(len(places)),
             "yes" if result.satisfied[places[0]] else "no",
             str(min(len(result.token_ids[i]) for i in places)),
-            Text(text),
+            Text(on_one_line(text)),
         )
     console = Console()
     console.print(table)
     facts = [
         f"log evidence {result.log_evidence:.3f}",
+        count,
         f"effective sample size {result.effective_sample_size:.2f}",
     ]
     if result.acceptance_rate is not None:

@@ -6,14 +6,18 @@ What a command needs is imported when the command runs.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from pcgcd import __version__
 from pcgcd.cli import compile as compile_
 from pcgcd.cli import demo, distill, experiment, generate, mask, warm_up
-from pcgcd.cli.machine import share_machine
+from pcgcd.cli.machine import collect_rarely, share_machine
+from pcgcd.cli.parsing import Parser
+from pcgcd.cli.sentences import as_options
 from pcgcd.errors import PcgcdError
 
 _FAILURE = 2
@@ -38,42 +42,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 2 after an error of ours or of a file, which is one sentence on the error stream.
         Other errors are not hidden.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = make_parser().parse_args(argv)
     share_machine()
+    collect_rarely()
     try:
-        arguments.run(arguments)
+        with _warnings_as_sentences(arguments):
+            arguments.run(arguments)
     except PcgcdError as error:
-        return _fail(_as_options(str(error), vars(arguments)))
+        return _fail(as_options(str(error), vars(arguments)))
     except OSError as error:
         return _fail(f"cannot use {error.filename or 'a file'}: {error.strerror or error}")
     return 0
 
 
-def _as_options(sentence: str, options: Collection[str]) -> str:
-    """A sentence of the library's with the options of the command instead of arguments in Python.
-
-    >>> _as_options('give hmm=, or use method="gcd", not w=1; strict=False', ["hmm", "method", "w"])
-    'give --hmm, or use --method gcd, not --w 1; strict=False'
-    """
-
-    def option(match: re.Match[str]) -> str:
-        if match[1] not in options:
-            return match[0]
-        value = (match[2] or "").strip("\"'")
-        return f"--{match[1].replace('_', '-')}" + (f" {value}" if value else "")
-
-    return re.sub(r"\b([a-z_]+)=(\"[^\"]*\"|'[^']*'|[\w.]+)?", option, sentence)
-
-
 def _fail(sentence: str) -> int:
-    print(f"pcgcd: {' '.join(sentence.split())}", file=sys.stderr)
+    _say(sentence)
     return _FAILURE
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="pcgcd", description="Constrained generation with probabilistic circuits."
-    )
+def _say(sentence: str) -> None:
+    print(f"pcgcd: {' '.join(sentence.split())}", file=sys.stderr)
+
+
+@contextmanager
+def _warnings_as_sentences(arguments: argparse.Namespace) -> Iterator[None]:
+    """Show the library's warnings as its errors are shown, without a place in its source."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+            if category.__module__ == PcgcdError.__module__:
+                _say(as_options(str(message), vars(arguments)))
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+def make_parser() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(prog="pcgcd", description="Constrained generation with probabilistic circuits.")
     parser.add_argument("--version", action="version", version=f"pcgcd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
     for name, command, summary in _COMMANDS:

@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 
 import torch
 
+from pcgcd.basics.garbage import collected_later
 from pcgcd.basics.packages import package
 from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError, PcgcdError
 from pcgcd.lm.conversion import convert_gguf, is_complete
@@ -79,7 +80,8 @@ def default_model(
             return _from_hub(device)
         convert_gguf(source, folder)
     try:
-        return TransformersLM.from_pretrained(folder, device=device)
+        with collected_later():
+            return TransformersLM.from_pretrained(folder, device=device)
     except PcgcdError:
         raise
     except Exception as error:  # each of the libraries has errors of its own
@@ -103,7 +105,8 @@ def load_model(name: str | None) -> TransformersLM | LlamaCpp:
     if name.endswith(".gguf"):
         return LlamaCpp(name)
     try:
-        return TransformersLM.from_pretrained(name)
+        with collected_later():
+            return TransformersLM.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise InvalidParameterError(
             f"no language model could be read from {name!r}: {str(error).splitlines()[0]}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import io
+import itertools
+import os
 import pkgutil
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit
+from numba.core import event
 
 import pcgcd
 from pcgcd.automata import Vocabulary, compile_expression, kernels, lift
-from pcgcd.automata import expressions as ex
 from pcgcd.automata.kernels import jit
 from pcgcd.automata.masks.bits import unpack
 from pcgcd.constraints import json_schema, regex
@@ -97,22 +99,57 @@ def test_large_work_and_work_after_some_seconds_is_compiled(
     assert without_cache == ["group"]
 
 
-def test_one_line_on_a_terminal_says_what_happens(
-    without_cache: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+def compile_a_loop(module: str) -> None:
+    """A loop of that module, for the first time; numba says that it compiles."""
 
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(jit, "_ANNOUNCED", [])
-    for number in range(3):
-        compile_expression(ex.literal("a") | ex.literal("bc"), state_limit=77_000 + number)
-    line, *more = terminal.getvalue().splitlines()
-    assert line.startswith("pcgcd: ")
-    assert "pcgcd warm-up" in line
-    assert not more
+    def loop(number: int) -> int:
+        return number + 1
+
+    loop.__module__ = module
+    assert njit(loop)(1) == 2
+
+
+def test_two_seconds_of_compiling_are_explained_once(caplog: pytest.LogCaptureFixture) -> None:
+    seconds = itertools.count(0.0, 0.5)  # each loop starts and ends: half a second passes
+    with event.install_listener("numba:compile", jit.Notice(clock=lambda: next(seconds))):
+        for number in range(1, 8):
+            compile_a_loop("pcgcd.slow")
+            assert len(caplog.records) == (number >= 4)
+    [record] = caplog.records
+    assert record.name.startswith("pcgcd.")
+    assert "'pcgcd warm-up'" in record.getMessage()
+
+
+def test_other_peoples_loops_are_their_own_business(caplog: pytest.LogCaptureFixture) -> None:
+    seconds = itertools.count(0.0, 10.0)
+    with event.install_listener("numba:compile", jit.Notice(clock=lambda: next(seconds))):
+        compile_a_loop("pcgcdish")
+    assert not caplog.records
+
+
+COMPILING = """
+import numpy as np
+from pcgcd.automata.kernels import edges, jit
+jit.QUIET_SECONDS = 0.0
+def work():
+    for keys in (np.arange(200_000) % 7, (np.arange(200_000) % 7).astype(np.int32)):
+        edges.group(keys, 7)
+{do}
+"""
+
+
+def test_the_error_stream_has_one_line_where_something_is_compiled(tmp_path: Path) -> None:
+    def errors(do: str, cache: str) -> str:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / cache)}
+        environment["PYTHONPATH"] = str(Path(pcgcd.__file__).parent.parent)
+        command = [sys.executable, "-c", COMPILING.format(do=do)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return done.stderr
+
+    [line] = errors("work()", "a").splitlines()
+    assert "'pcgcd warm-up'" in line
+    assert errors("work()", "a") == ""  # machine code from the cache
+    assert errors("with jit.always_compiled(): work()", "b") == ""  # somebody asked for it
 
 
 def test_a_first_small_constraint_compiles_no_construction(tmp_path: Path) -> None:

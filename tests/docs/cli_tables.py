@@ -9,7 +9,7 @@ import argparse
 import re
 from pathlib import Path
 
-from pcgcd.cli.main import _parser
+from pcgcd.cli.main import make_parser
 
 __all__ = ["PAGE", "commands", "section", "table", "updated"]
 
@@ -19,7 +19,7 @@ _TABLE = re.compile(r"^\| option \|.*\n(?:\|.*\n)+", re.MULTILINE)
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """The parser of each command."""
-    [found] = [a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    [found] = [a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction)]
     return dict(found.choices)
 
 
@@ -29,12 +29,12 @@ def table(parser: argparse.ArgumentParser) -> str:
     for action in parser._actions:
         if isinstance(action, argparse._HelpAction):
             continue
-        name = action.option_strings[-1] if action.option_strings else action.dest
-        told = (action.help or "") % {"default": f"{action.default}"}
+        names = ", ".join(f"`{name}`" for name in action.option_strings or [action.dest])
+        purpose = (action.help or "") % {"default": f"{action.default}"}
         choices = " ".join(f"`{choice}`" for choice in action.choices or ())
         needed = "required" if action.required and action.option_strings else ""
-        meaning = "; ".join(part for part in (needed, told, choices) if part)
-        rows.append(f"| `{name}` | {meaning.replace('|', chr(92) + '|')} |")
+        meaning = "; ".join(part for part in (needed, purpose, choices) if part)
+        rows.append(f"| {names} | {meaning.replace('|', chr(92) + '|')} |")
     return "\n".join(rows) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -20,7 +21,13 @@ from tests.lm.gguf_files import write_gguf
 transformers = pytest.importorskip("transformers")
 
 from pcgcd.basics import packages as packages_module  # noqa: E402
-from pcgcd.lm import TransformersLM, conversion, default, default_model  # noqa: E402
+from pcgcd.lm import (  # noqa: E402
+    TransformersLM,
+    conversion,
+    default,
+    default_model,
+    load_model,
+)
 
 
 @pytest.fixture
@@ -178,6 +185,22 @@ def test_the_second_time_nothing_is_converted(
 
     monkeypatch.setattr(default, "packaged_file", nowhere)
     assert default_model().vocabulary == first.vocabulary
+
+
+def test_no_garbage_is_looked_for_while_a_model_is_loaded(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, collecting = TransformersLM.from_pretrained, []
+
+    def from_pretrained(name: str, **options: Any) -> TransformersLM:
+        collecting.append(gc.isenabled())
+        return original(name, **options)
+
+    monkeypatch.setattr(TransformersLM, "from_pretrained", from_pretrained)
+    default_model()
+    load_model(str(installed / default._FOLDER))
+    assert collecting == [False, False]
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])

@@ -771,6 +771,27 @@ MUTANTS = (
         _SHARING,
     ),
     Mutant(
+        "every loop that compiles says so",
+        "automata/kernels/jit.py",
+        " and not self.is_over",
+        "",
+        ("tests/automata/test_jit.py",),
+    ),
+    Mutant(
+        "options of the command line may be abbreviated",
+        "cli/parsing.py",
+        "allow_abbrev=False, ",
+        "",
+        ("tests/test_cli.py",),
+    ),
+    Mutant(
+        "somebody's own text becomes options",
+        "cli/sentences.py",
+        "{_ARGUMENT}|{_QUOTED}|{_NAME}",
+        "{_ARGUMENT}|{_NAME}",
+        ("tests/test_cli.py",),
+    ),
+    Mutant(
         "fewer examples replace more",
         "experiments/harness/journal.py",
         "grows = limit <= larger and",

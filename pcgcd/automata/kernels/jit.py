@@ -3,12 +3,12 @@
 Compiling the constructions takes half a minute of CPU time where nothing is in numba's cache yet.
 As long as that is so, small work is done by the same functions as plain Python, for a few seconds
 in all. So a first small constraint is there at once, and ``pcgcd warm-up`` is for everything else.
+Whoever waits for the compiler is told why, once (:class:`Notice`).
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numba import njit, typeof
+from numba.core import event
 from numba.core.registry import CPUDispatcher
 from numba.extending import typeof_impl
 
@@ -30,6 +31,8 @@ Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 # How many seconds plain Python may take in a process before loops are compiled.
 PLAIN_SECONDS = 3.0
+# How many seconds a process may compile before it says so.
+QUIET_SECONDS = 2.0
 _SMALL = 10_000
 # Options of numba for what makes and returns no arrays.
 _IN_PLACE = {"_nrt": False}
@@ -148,9 +151,7 @@ class Kernel:
             self._is_ready = _is_stored(self.dispatcher, kinds)
             if not self._is_ready:
                 if _Clock.spent < PLAIN_SECONDS and self._size(*arguments) <= self._most:
-                    _announce("small automata are built by plain Python as long as that is so")
                     return _Clock.run(plain(self.dispatcher), arguments)
-                _announce("they are compiled now, which takes up to a minute of CPU time")
                 self._is_ready = True
         return self.dispatcher(*self._given(arguments))
 
@@ -197,14 +198,68 @@ class _Clock:
         return result
 
 
+class Notice(event.Listener):
+    """A line in the log, once, when the loops of this package have compiled for a while.
+
+    Python prints a warning of the log on the error stream where nobody has said otherwise. Numba
+    holds a lock while it compiles, so these methods run in one thread at a time; they do not run
+    where machine code comes from the cache.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Begin with nothing compiled.
+
+        Args:
+            clock: The seconds now.
+        """
+        self._clock = clock
+        self._spent = self._start = 0.0
+        self._depth = 0  # one loop compiles the parts that it calls
+        self.is_over = False
+
+    def on_start(self, event: event.Event) -> None:
+        """Note when the outermost loop starts."""
+        if _is_ours(event):
+            self._look()
+            self._depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        """Write the line if it has become too long."""
+        if _is_ours(event):
+            self._look()
+            self._depth -= 1
+
+    def _look(self) -> None:
+        now = self._clock()
+        if self._depth:
+            self._spent += now - self._start
+        self._start = now
+        if self._spent >= QUIET_SECONDS and not self.is_over:
+            self.is_over = True
+            _LOG.warning(
+                "pcgcd compiles its loops with numba, which takes up to a minute and happens once; "
+                "'pcgcd warm-up' does it ahead of time"
+            )
+
+
+def _is_ours(event: event.Event) -> bool:
+    function = event.data["dispatcher"].py_func
+    return str(function.__module__).startswith("pcgcd.")
+
+
+_NOTICE = Notice()
+event.register("numba:compile", _NOTICE)
+
+
 @contextmanager
 def always_compiled() -> Iterator[None]:
-    """Compile whatever is used inside, be it small or large."""
-    spent, _Clock.spent = _Clock.spent, PLAIN_SECONDS
+    """Compile whatever is used inside, be it small or large, without a word."""
+    before = _Clock.spent, _NOTICE.is_over
+    _Clock.spent, _NOTICE.is_over = PLAIN_SECONDS, True
     try:
         yield
     finally:
-        _Clock.spent = spent
+        _Clock.spent, _NOTICE.is_over = before
 
 
 def _longest(*arguments: Any) -> int:
@@ -242,18 +297,3 @@ def plain(dispatcher: Any) -> Any:
             if isinstance(inner, CPUDispatcher):
                 names[name] = plain(inner)
     return known
-
-
-_ANNOUNCED: list[str] = []
-
-
-def _announce(what: str) -> None:
-    """Say once on the terminal why it takes a while; without a terminal, in the log."""
-    if _ANNOUNCED:
-        return
-    _ANNOUNCED.append(what)
-    line = f"pcgcd: no compiled loops in numba's cache yet; {what} ('pcgcd warm-up' does it once)"
-    if sys.stderr.isatty():
-        print(line, file=sys.stderr)
-    else:
-        _LOG.info(line)
