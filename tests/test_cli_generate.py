@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
 import re
@@ -15,7 +14,6 @@ import torch
 
 from pcgcd.cli import main
 from pcgcd.constraints import json_schema
-from pcgcd.decoding import generate
 from pcgcd.hmm import HMM, load_hmm
 from pcgcd.lm import TransformersLM
 from tests.lm.examples import tiny_model, tiny_tokenizer
@@ -258,9 +256,6 @@ def test_a_prompt_is_a_message_or_not_as_in_python(
     assert {name: value for name, value in given.items() if name == "chat"} == expected
 
 
-@pytest.mark.skipif(
-    "chat" not in inspect.signature(generate).parameters, reason="generate has no chat= yet"
-)
 def test_a_prompt_continues_as_it_stands_where_that_is_asked(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
