@@ -30,6 +30,13 @@ _MOST = {"maxLength": StringSpec, "maxItems": ArraySpec}
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SIZES = ("minProperties", "maxProperties")
 _VALUES = ("properties", "patternProperties", "additionalProperties")
+# What speaks of properties that have no names of their own in the schema.
+_OTHERS = {
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+}
 _ITEMS = ("prefixItems", "items", "additionalItems")
 OWN_KEYWORDS: dict[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format"),
@@ -177,7 +184,8 @@ def _unique(place: Place, positive: bool) -> Options:
 
 
 def _contains(document: Document, place: Place, positive: bool) -> Options:
-    formula = holds(document.child(place, "contains"))
+    # How many items satisfy it counts, so nothing more may be asked of them.
+    formula = holds(document.child(document.condition(place), "contains"))
     least, most = _count(place, "minContains", 1), _count(place, "maxContains")
     if positive:
         if most is not None and most < least:
@@ -271,13 +279,17 @@ def _values(document: Document, place: Place, keyword: str, positive: bool) -> O
     properties = _named(document, place, "properties")
     patterns = _named(document, place, "patternProperties")
     everything = "additionalProperties" in place.schema
+    is_closed = place.closed and bool(properties) and not _OTHERS & place.schema.keys()
     others = holds(document.child(place, "additionalProperties")) if everything else TRUE
     names, sources = tuple(dict(properties)), tuple(dict(patterns))
     if positive:
         if keyword != next(each for each in _VALUES if each in place.schema):
             return [ObjectSpec()]
         seen = Seen(frozenset(names), frozenset(sources), everything=everything)
-        return [ObjectSpec(rules=(Rule(properties, patterns, others),), seen=seen)]
+        closed_at = place if is_closed else None
+        return [
+            ObjectSpec(rules=(Rule(properties, patterns, others),), seen=seen, closed_at=closed_at)
+        ]
     if keyword == "properties":
         return [
             ObjectSpec(required=(name,), rules=(Rule(((name, negation(formula)),)),))

@@ -18,6 +18,7 @@ from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import make_layout
 from pcgcd.constraints.json_schema.limits import Limits, largest
 from pcgcd.constraints.json_schema.reading import Reader, relaxed_keywords
+from pcgcd.constraints.json_schema.vocabulary import unknown_keywords, warn_of_unknown
 from pcgcd.constraints.python_types import is_type, type_schema
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
@@ -33,6 +34,7 @@ def json_schema(
     state_limit: int | None = None,
     strict: bool = True,
     relax: Iterable[str] = (),
+    open_objects: bool = False,
 ) -> Constraint:
     r"""Accept the JSON texts that validate against a schema (draft 2020-12).
 
@@ -102,7 +104,13 @@ def json_schema(
     """
     check_one_of("order", order, "schema", "any")
     typed = type_schema(schema) if is_type(schema) else None
-    document = Document(parsed(schema)) if typed is None else Document(typed.schema, of_python=True)
+    document = Document(
+        parsed(schema) if typed is None else typed.schema,
+        of_python=typed is not None,
+        closed=not open_objects,
+    )
+    if typed is None:
+        warn_of_unknown(unknown_keywords(document.root.schema))
     reader = Reader(document, strict, relaxed_keywords(relax))
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
     limits = Limits(max_depth, free_depth, max_length, state_limit)
