@@ -246,8 +246,7 @@ def test_free_values_of_small_schemas_are_nested_deeper():
 def test_nesting_deeper_gives_what_building_deeper_gives(schema):
     found = json_schema(schema, open_objects=True).automaton
     built = [
-        json_schema(schema, open_objects=True, free_depth=depth).automaton
-        for depth in (3, 4, 5, 6)
+        json_schema(schema, open_objects=True, free_depth=depth).automaton for depth in (3, 4, 5, 6)
     ]
     expected = next(each for each in built if each.num_states == found.num_states)
     for name in ("source", "target", "label", "initial_mask", "accepting_mask"):

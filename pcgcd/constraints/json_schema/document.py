@@ -128,6 +128,7 @@ class Document:
     def everywhere(self, lines: Iterable[str]) -> dict[str, None]:
         """Lines about places (such as "format at #/format"), repeated where others are alike."""
         found: dict[str, None] = {}
+        alike = tuple(reversed(self._alike))
         for line in lines:
             waiting = [line]
             while waiting:
@@ -138,7 +139,7 @@ class Document:
                 what, at, rest = line.partition(" at #")
                 end = rest.rfind(" lowered from ")
                 pointer, rest = ("#" + rest, "") if end < 0 else ("#" + rest[:end], rest[end:])
-                for first, other in reversed(self._alike if at else []):
+                for first, other in alike if at else ():
                     if pointer == first or pointer.startswith(first + "/"):
                         waiting.append(f"{what} at {other}{pointer[len(first) :]}{rest}")
         return found

@@ -247,6 +247,11 @@ def absent(name: str) -> ObjectSpec:
     return ObjectSpec(rules=(Rule(properties=((name, FALSE),)),))
 
 
+def required_at(place: Place, names: tuple[str, ...]) -> ObjectSpec:
+    """An object with the properties that a place requires."""
+    return ObjectSpec(required=names, asked=frozenset(names) if place.closed else frozenset())
+
+
 def names_at(place: Place, keyword: str, names: Any) -> tuple[str, ...]:
     """A list of names."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -260,7 +265,7 @@ def _required(place: Place, positive: bool) -> Options:
     if isinstance(value, bool):
         return _trivial(ObjectSpec, positive)
     names = names_at(place, "required", value)
-    return [ObjectSpec(required=names)] if positive else [absent(name) for name in names]
+    return [required_at(place, names)] if positive else [absent(name) for name in names]
 
 
 def _named(document: Document, place: Place, keyword: str) -> tuple[tuple[str, Formula], ...]:

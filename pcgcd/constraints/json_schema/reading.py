@@ -28,6 +28,7 @@ from pcgcd.constraints.json_schema.keywords import (
     absent,
     names_at,
     own_options,
+    required_at,
 )
 from pcgcd.constraints.json_schema.specs import (
     KINDS,
@@ -153,15 +154,24 @@ class Reader:
         return result
 
     def values(self, formula: Formula, kind: str) -> tuple[Any, ...]:
-        """The alternatives of all that is said of a value: its options, with objects closed."""
+        """The alternatives of all that is said of a value: its options, with objects closed.
+
+        As far as anything is left then: otherwise they may have what conditions require, or stay
+        open.
+        """
         options = self.options(formula, kind)
         if kind != "object" or all(spec.closed_at is None for spec in options):
             return options
         known = self._closed.get(formula)
         if known is None:
-            known = self._closed[formula] = tuple(dict.fromkeys(spec.closed() for spec in options))
+            for conditions in (False, True):
+                closed = (spec.closed(self.possible, conditions) for spec in options)
+                known = tuple(dict.fromkeys(spec for spec in closed if spec is not None))
+                if known:
+                    break
             places = (spec.closed_at for spec in known if spec.closed_at is not None)
             self.closed_at.update((place.pointer, None) for place in places)
+            known = self._closed[formula] = known or options
         return known
 
     def kinds(self, formula: Formula) -> tuple[str, ...]:
@@ -420,7 +430,7 @@ class Reader:
             if keyword == "dependentRequired" or isinstance(needed, list | str):
                 single = keyword in _DEPENDENT and isinstance(needed, str)
                 others = names_at(place, keyword, [needed] if single else needed)
-                present = meet_all(there, [ObjectSpec(required=others)])
+                present = meet_all(there, [required_at(place, others)])
                 missing = meet_all(there, map(absent, others))
             else:
                 inner = holds(self.document.child(place, keyword, name))

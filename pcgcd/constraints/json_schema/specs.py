@@ -292,6 +292,7 @@ class ObjectSpec:
     seen: Seen = _NOTHING_SEEN
     least_at: str = ""  # the keyword that says so, and its place
     closed_at: Place | None = None  # the place that names properties and says nothing of others
+    asked: frozenset[str] = frozenset()  # required where the object is described
 
     def on(self, name: str) -> Formula:
         """The condition on the value of a property."""
@@ -315,29 +316,38 @@ class ObjectSpec:
             self.seen.join(other.seen),
             self.least_at if self.least >= other.least else other.least_at,
             self.closed_at or other.closed_at,
+            self.asked | other.asked,
         )
         fewest = max(spec.least, len(spec.required))
         return None if spec.most is not None and spec.most < fewest else spec
 
-    def closed(self) -> ObjectSpec:
-        """Without properties that nothing names or requires, where a place asks for that.
+    def closed(
+        self, is_possible: Callable[[Formula], bool], conditions: bool = False
+    ) -> ObjectSpec | None:
+        """Return it without properties that nothing names, if a place asks for that.
 
-        It stays open where something is said of other properties, and where only others could be
-        what is asked for: more of them than have names, or one that has none of the names.
+        None if that leaves nothing. It stays as it is where something is said of other properties.
+
+        Args:
+            is_possible: Whether a formula may hold of something.
+            conditions: Whether what conditions require, such as "not", counts as named.
         """
         if self.closed_at is None:
             return self
         said = self.seen.everything or self.seen.patterns or self.keys
         if said or any(rule.others == FALSE and not rule.patterns for rule in self.rules):
             return replace(self, closed_at=None)
-        named = [n for n in self.names if n in self.seen.names or n in self.required]
+        asked = self.required if conditions else self.asked
+        named = [name for name in self.names if name in self.seen.names or name in asked]
+        if not set(self.required).issubset(named):
+            return None
         if self.least or self.witnesses:
-            possible = [name for name in named if self.on(name) != FALSE]
+            possible = [name for name in named if is_possible(self.on(name))]
             met = all(any(map(witness.may_have, possible)) for witness in self.witnesses)
             if len(possible) < self.least or not met:
-                return replace(self, closed_at=None)
+                return None
         only = Rule(tuple((name, TRUE) for name in named), others=FALSE)
-        return replace(self, rules=(*self.rules, only), seen=_NOTHING_SEEN)
+        return replace(self, rules=(*self.rules, only), seen=_NOTHING_SEEN, asked=frozenset())
 
 
 Spec: TypeAlias = "ConstantSpec | NumberSpec | StringSpec | ArraySpec | ObjectSpec"

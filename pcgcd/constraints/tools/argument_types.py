@@ -24,12 +24,10 @@ _NOTES = """
 """
 _KEYWORDS = frozenset(_NOTES.split()).union(DECIDING, SCHEMA_MAPS)
 # With one of these, arguments may be described elsewhere than under "properties".
-_ELSEWHERE = frozenset(
-    """
+_OTHER_PLACES = """
     $dynamicRef $recursiveRef $ref allOf anyOf dependencies dependentSchemas if oneOf
     patternProperties propertyNames unevaluatedProperties
-    """.split()
-)
+"""
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 _MAX_DEPTH = 100
 _MAX_SCHEMAS = 50_000
@@ -82,7 +80,7 @@ def undescribed(schema: dict[str, Any]) -> list[str]:
     """
     required, properties = schema.get("required"), schema.get("properties", {})
     others = schema.get("additionalProperties", False)
-    if others is not False or not _ELSEWHERE.isdisjoint(schema):
+    if others is not False or not schema.keys().isdisjoint(_OTHER_PLACES.split()):
         return []
     return [name for name in required or () if name not in properties]
 

@@ -48,9 +48,9 @@ def function_call(
     """Accept calls of some functions, with arguments that fit their descriptions.
 
     Arguments are in the order in which they are described; required ones are always there, others
-    may be left out, and there are none but those described. So it is inside objects whose
-    properties are described, unless they say ``additionalProperties``. Whole numbers are written
-    ``3``, not ``3.0``.
+    may be left out, and there are none but those described: a tool that describes none takes none.
+    So it is inside objects whose properties are described, unless they say
+    ``additionalProperties``. Whole numbers are written ``3``, not ``3.0``.
 
     Args:
         tools: The functions: ``{"name": ..., "parameters": <JSON schema>}``, bare or as OpenAI
