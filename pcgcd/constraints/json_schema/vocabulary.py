@@ -80,7 +80,7 @@ def unknown_keywords(root: Any, of: str = "the schema") -> dict[str, str]:
     Raises:
         InvalidParameterError: A keyword is misspelled, or names stand where keywords must.
     """
-    schemas = list(_schemas(root))
+    schemas = _schemas(root)
     referred = _referred(schemas)
     found: dict[str, str] = {}
     for schema, pointer in schemas:
@@ -117,22 +117,26 @@ def warn_of_unknown(keywords: dict[str, str]) -> None:
 # -- inside ---------------------------------------------------------------------------------------
 
 
-def _schemas(root: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """All schemas in a schema, and their pointers."""
-    stack: list[tuple[Any, str]] = [(root, "#")]
-    while stack:
-        schema, pointer = stack.pop()
-        if not isinstance(schema, dict):
-            continue
-        yield schema, pointer
-        for key, value in schema.items():
-            at = f"{pointer}/{escaped(key)}"
-            if key in SCHEMAS and isinstance(value, dict):
-                stack.append((value, at))
-            elif key in SCHEMA_LISTS and isinstance(value, list):
-                stack += ((item, f"{at}/{i}") for i, item in enumerate(value))
-            elif key in SCHEMA_MAPS and isinstance(value, dict):
-                stack += ((item, f"{at}/{escaped(name)}") for name, item in value.items())
+def _schemas(root: Any) -> list[tuple[dict[str, Any], str]]:
+    """All schemas in a schema and their pointers, the outer ones first."""
+    found: list[tuple[dict[str, Any], str]] = []
+    level = [(root, "#")]
+    while level:
+        found += (entry for entry in level if isinstance(entry[0], dict))
+        level = [inner for schema, at in level for inner in _inside(schema, at)]
+    return found
+
+
+def _inside(schema: Any, pointer: str) -> Iterator[tuple[Any, str]]:
+    """What stands in a schema where schemas stand."""
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        at = f"{pointer}/{escaped(key)}"
+        if key in SCHEMA_LISTS and isinstance(value, list):
+            yield from ((item, f"{at}/{i}") for i, item in enumerate(value))
+        elif key in SCHEMA_MAPS and isinstance(value, dict):
+            yield from ((item, f"{at}/{escaped(name)}") for name, item in value.items())
+        elif key in SCHEMAS:
+            yield value, at
 
 
 def _referred(schemas: list[tuple[dict[str, Any], str]]) -> set[str]:
