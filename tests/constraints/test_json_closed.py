@@ -267,7 +267,10 @@ def test_no_more_items_are_counted_than_satisfy_what_is_contained() -> None:
     [
         (named("a", minProperties=2), {"a": 1, "x": 1}),
         ({"properties": {"a": False, "b": INTEGER}, "minProperties": 2}, {"b": 1, "x": 1}),
-        (named("a", **{"not": {"properties": {"a": True}, "additionalProperties": False}}), {"x": 1}),
+        (
+            named("a", **{"not": {"properties": {"a": True}, "additionalProperties": False}}),
+            {"x": 1},
+        ),
     ],
     ids=str,
 )

@@ -203,9 +203,8 @@ def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
     everywhere = reader.document.everywhere
     lowered = builder.lowered_bounds
     noted = [line for line in builder.lowered if line not in lowered]
-    usual_limits = (*_few(everywhere(_depths(builder))), *_few(everywhere(_closed(reader))))
-    reader.dropped = everywhere((*reader.dropped, *lowered, *noted))
-    reader.dropped.update(dict.fromkeys(usual_limits))
+    others = (*_few(everywhere(_depths(builder))), *_few(everywhere(_closed(reader))))
+    reader.dropped = everywhere((*reader.dropped, *lowered, *noted)) | dict.fromkeys(others)
     lowered = list(everywhere(lowered))
     if limits.max_length is not None:
         lowered = [line for line in lowered if not line.startswith("maxLength")]

@@ -162,17 +162,15 @@ class Reader:
         options = self.options(formula, kind)
         if kind != "object" or all(spec.closed_at is None for spec in options):
             return options
-        known = self._closed.get(formula)
-        if known is None:
+        if formula not in self._closed:
+            left: list[ObjectSpec] = []
             for conditions in (False, True):
                 closed = (spec.closed(self.possible, conditions) for spec in options)
-                known = tuple(dict.fromkeys(spec for spec in closed if spec is not None))
-                if known:
-                    break
-            places = (spec.closed_at for spec in known if spec.closed_at is not None)
+                left = left or [spec for spec in closed if spec is not None]
+            places = (spec.closed_at for spec in left if spec.closed_at is not None)
             self.closed_at.update((place.pointer, None) for place in places)
-            known = self._closed[formula] = known or options
-        return known
+            self._closed[formula] = tuple(dict.fromkeys(left)) or options
+        return self._closed[formula]
 
     def kinds(self, formula: Formula) -> tuple[str, ...]:
         """The types of values of which a formula may hold, as far as ``type`` alone says."""

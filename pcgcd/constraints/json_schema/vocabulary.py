@@ -194,8 +194,10 @@ def _check_not_properties(
 
 def _type_of(value: Any) -> dict[str, Any] | None:
     """The schema of a property that is described by its type or by a schema with a type."""
-    if isinstance(value, str) and value in _TYPES:
-        return {"type": _TYPES[value]}
-    named = value.get("type") if isinstance(value, dict) else None
-    names = named if isinstance(named, list) else [named]
-    return value if named and all(name in _TYPES for name in map(str, names)) else None
+    described = {"type": value} if isinstance(value, str) else value
+    named = described.get("type") if isinstance(described, dict) else None
+    if isinstance(named, str) and named in _TYPES:
+        return {**described, "type": _TYPES[named]}
+    if isinstance(named, list) and named and all(str(name) in _TYPES for name in named):
+        return {**described, "type": [_TYPES[name] for name in named]}
+    return None
