@@ -7,6 +7,8 @@ included for P-GCD.
 
 Texts that have ended count p_lm(x) f(x), and have k places of their own: a prefix that has not paid
 for its end yet does not drive them out. It goes on as long as it could still come to be among them.
+Among the prefixes, half of the places go to the best ones of different states of the automaton: who
+dawdles inside of a string has paid for nothing yet, and would drive out all who have closed theirs.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class _Entry(NamedTuple):
         child: Its row among the extensions; None for a text that had ended before.
         ended: Whether it is a whole text.
         accepted: Whether f is not zero.
-        group: Where a prefix stands in its automaton: the states that it has come to.
+        group: The states of the automaton that a prefix has come to.
     """
 
     score: float
@@ -138,7 +140,7 @@ def widen(
 
 def _best(entries: list[_Entry], width: int) -> list[_Entry]:
     """The best texts of a task, and the best prefixes that may still come to be among them."""
-    different = {entry.tokens: entry for entry in reversed(entries)}.values()
+    different = {entry.tokens: entry for entry in entries}.values()
     ranked = sorted(different, key=lambda entry: (-entry.score, entry.tokens))
     texts = [entry for entry in ranked if entry.ended][:width]
     # No text is more probable than how it begins.
@@ -146,7 +148,12 @@ def _best(entries: list[_Entry], width: int) -> list[_Entry]:
     going = [
         entry for entry in ranked if not entry.ended and max(entry.score, entry.log_prob) > least
     ]
-    return texts + going[:width]
+    leaders: dict[tuple[int, ...], _Entry] = {}
+    for entry in going:
+        leaders.setdefault(entry.group, entry)
+    first = list(leaders.values())[: width // 2]
+    others = [entry for entry in going if entry not in first]
+    return texts + (first + others)[:width]
 
 
 def _nothing(population: Population, task: int) -> _Entry:

@@ -178,8 +178,25 @@ def greedy(lm: TableLM, gamma: dict[tuple[int, ...], float]) -> tuple[int, ...]:
     return prefix
 
 
-def beam(lm: TableLM, gamma: dict[tuple[int, ...], float], width: int) -> list[tuple[int, ...]]:
-    """A plain beam search over the texts of the target, ended ones in places of their own."""
+def states_after(fa: FiniteAutomaton, prefix: tuple[int, ...]) -> frozenset[int]:
+    """The states that a prefix comes to, edge by edge."""
+    states = set(fa.initial_mask.nonzero()[0].tolist())
+    for token in prefix:
+        states = {
+            int(target)
+            for source, target, label in zip(fa.source, fa.target, fa.label, strict=True)
+            if int(source) in states and token in fa.labels.tokens(int(label)).tolist()
+        }
+    return frozenset(states)
+
+
+def beam(
+    lm: TableLM, fa: FiniteAutomaton, gamma: dict[tuple[int, ...], float], width: int
+) -> list[tuple[int, ...]]:
+    """A plain beam search over the texts of the target, ended ones in places of their own.
+
+    Half of the places of prefixes belong to the best ones of different states.
+    """
     ended: dict[tuple[int, ...], float] = {}
     going: dict[tuple[int, ...], float] = {(): 1.0}
     while going:
@@ -191,8 +208,13 @@ def beam(lm: TableLM, gamma: dict[tuple[int, ...], float], width: int) -> list[t
                 (ended if (*x, v) in gamma else grown)[(*x, v)] = p * rates[v]
         ended = dict(sorted(ended.items(), key=lambda item: -item[1])[:width])
         least = min(ended.values()) if len(ended) == width else 0.0
-        going = dict(sorted(grown.items(), key=lambda item: -item[1])[:width])
-        going = {x: p for x, p in going.items() if p > least}
+        alive = sorted((x for x in grown if grown[x] > least), key=lambda x: -grown[x])
+        leaders: dict[frozenset[int], tuple[int, ...]] = {}
+        for x in alive:
+            leaders.setdefault(states_after(fa, x), x)
+        first = list(leaders.values())[: width // 2]
+        others = [x for x in alive if x not in first]
+        going = {x: grown[x] for x in (first + others)[:width]}
     return sorted(ended, key=lambda x: -ended[x])
 
 
@@ -203,7 +225,7 @@ def test_temperature_zero_is_greedy_and_a_beam(name: str, seed: int) -> None:
     gamma = worlds.target(lm, fa, BUDGET)
     for width in (1, 2, 5, 40):
         result = pcgcd.generate(lm, fa, budget=BUDGET, particles=width, temperature=0)
-        expected = [greedy(lm, gamma)] if width == 1 else beam(lm, gamma, width)
+        expected = [greedy(lm, gamma)] if width == 1 else beam(lm, fa, gamma, width)
         assert list(result.token_ids) == expected
         masses = [gamma[x] for x in expected]
         assert result.weights == pytest.approx([mass / sum(masses) for mass in masses])
