@@ -184,10 +184,11 @@ SECTIONS = {
     ),
     "sql": Section(
         "SQL",
-        "How many of Spider's gold queries does `sql` accept, and how many of its samples does "
-        "SQLite prepare against the real database? Samples are drawn along the edges of the "
-        "automaton, or byte by byte with every allowed byte alike; short ones end as soon as they "
-        "can after up to 20 bytes, long ones after up to 300.",
+        "How many of Spider's gold queries does `sql` accept (with white space as people write "
+        "it), and how many of its samples does SQLite prepare against the real database? Samples "
+        "are drawn along the edges of the automaton, or byte by byte with every allowed byte "
+        "alike; short ones end as soon as they can after up to 20 bytes, long ones after up to "
+        "300.",
         _printed("sql_coverage"),
     ),
 }

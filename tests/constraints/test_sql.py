@@ -598,3 +598,18 @@ def test_masks_are_made_from_the_automaton_that_there_is(monkeypatch: pytest.Mon
     for constraint in (compiled, sql({"a": ["b"]}, max_depth=0)):
         masks = constraint.masks(BYTES)
         assert masks.can_end(masks.start(), 20)
+
+
+def test_fewer_tables_are_joined_where_there_would_be_too_many_states() -> None:
+    """Every table shares a column with every other, and no key says which ones belong together."""
+    tables = {name: ["note", f"{name}_1"] for name in "abcdefg"}
+    joined = [
+        "SELECT a_1 FROM a",
+        "SELECT a_1 FROM a JOIN b ON a_1 = b_1",
+        "SELECT T1.a_1 FROM a AS T1 JOIN b AS T2 ON a_1 = b_1 JOIN c AS T3 ON b_1 = c_1",
+    ]
+    for options, most in (({}, 1), ({"state_limit": 60_000}, 0), ({"joins": 2}, 2)):
+        automaton = automaton_of(tables, max_depth=0, **options)
+        assert [automaton.accepts(q.encode()) for q in joined] == [k <= most for k in range(3)]
+    with pytest.raises(AutomatonTooLargeError):
+        sql(tables, max_depth=0, joins=1, state_limit=60_000)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from pcgcd.automata.automaton import FiniteAutomaton
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.base import Constraint
-from pcgcd.constraints.sql.database import Database, names_of, schema_of
+from pcgcd.constraints.sql.database import Database, Schema, names_of, schema_of
 from pcgcd.constraints.sql.diagram import Diagram
 from pcgcd.constraints.sql.lexical import Lexicon
 from pcgcd.constraints.sql.queries import Options, Queries
@@ -51,7 +53,7 @@ def sql(
         max_depth: How many sub-queries may be inside one another, at most 20; with 0 there are
             none, in FROM and WITH neither.
         joins: How many joins a query may have, at most 5. By default 3 where that makes few chains
-            of tables, otherwise 2.
+            of tables, otherwise 2 or 1, and fewer where the limit of states would be passed.
         foreign_keys: Pairs of tables that are linked; by default those that the database declares.
             Tables without a foreign key are linked with those that share the name of a column.
         aliases: What the first, the second, ... table of a query may be called; besides, tables
@@ -101,11 +103,22 @@ def sql(
         tuple(name for name in names_of("ctes", ctes) if name.lower() not in known),
         is_lean,
     )
-    diagram = Diagram(state_limit)
-    start = diagram.state()
-    end = Queries(diagram, Lexicon(), schema, options).draw(start)
-    automaton = diagram.automaton(start, end)
+    while True:
+        try:
+            automaton = _automaton(schema, options, state_limit)
+            break
+        except AutomatonTooLargeError:
+            if joins is not None or not options.joins:
+                raise
+            options = replace(options, joins=options.joins - 1)
     constraint = Constraint.from_automaton(automaton, f"sql({', '.join(tables)})")
     # It is as small as it gets; a deterministic one would be larger.
     vars(constraint)["automaton"] = automaton
     return constraint
+
+
+def _automaton(schema: Schema, options: Options, state_limit: int) -> FiniteAutomaton:
+    diagram = Diagram(state_limit)
+    start = diagram.state()
+    end = Queries(diagram, Lexicon(), schema, options).draw(start)
+    return diagram.automaton(start, end)

@@ -12,8 +12,8 @@ from pcgcd.constraints.sql.database import Schema
 from pcgcd.constraints.sql.diagram import Part, names
 from pcgcd.constraints.sql.lexical import RESERVED, quotations, spellings
 
-# So many chains of four tables are few.
-_FEW_CHAINS = 48
+# So many chains of tables are few, in all their orders.
+_FEW_CHAINS = 64
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,12 @@ def chains(schema: Schema, length: int) -> list[tuple[str, ...]]:
 
 
 def usual_joins(schema: Schema) -> int:
-    """Three joins if that makes few chains, in all their orders; otherwise two."""
-    orders = sum(1 for chain in chains(schema, 4) for _ in _orders(schema, chain))
-    return 3 if orders <= _FEW_CHAINS else 2
+    """Three joins, two, or one: the most that make few chains of tables."""
+    for joins in (2, 3):
+        orders = sum(1 for chain in chains(schema, joins + 1) for _ in _orders(schema, chain))
+        if orders > _FEW_CHAINS:
+            return joins - 1
+    return 3
 
 
 def _orders(schema: Schema, chain: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
