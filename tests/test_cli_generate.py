@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("model")
     tokenizer = tiny_tokenizer(chat=True)
-    tiny_model("llama", len(tokenizer)).save_pretrained(folder)
+    tiny_model("llama", len(tokenizer), max_length=256).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

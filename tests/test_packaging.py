@@ -108,7 +108,7 @@ def test_the_metadata_has_the_version_and_every_extra(metadata: Message) -> None
     assert metadata["Version"] == pcgcd.__version__
     assert metadata["Name"] == "pcgcd"
     assert set(metadata.get_all("Provides-Extra") or ()) == set(settings["options.extras_require"])
-    assert "## A tool call, valid and typed" in str(metadata.get_payload())
+    assert "## One answer, valid and typed" in str(metadata.get_payload())
 
 
 def test_the_citation_names_the_version_and_the_paper() -> None:

@@ -55,6 +55,7 @@ EXPRESSIONS = {
         {"properties": {"a": {"type": "string"}, "b": {"enum": [1, "x"]}}, "maxProperties": 2},
         free_depth=0,
         open_objects=True,
+        whitespace="compact",
     ).expression,
     "choices": regex("(a|b)*a(a|b){3}|[^a]{2,4}").expression,
     "both": regex("[ab]*a[ab]*").expression & ~regex("a*b").expression,

@@ -103,11 +103,14 @@ def test_only_the_largest_bounds_are_lowered_and_each_is_reported() -> None:
 def test_a_lowered_number_of_items_is_reported_with_its_place() -> None:
     schema = {"properties": {"a": {"type": "array", "items": ORDER, "maxItems": 90}}}
     with pytest.warns(LoweredBoundWarning, match="maxItems at #/properties/a/maxItems"):
-        constraint = json_schema(schema, state_limit=60_000)
+        constraint = json_schema(schema, state_limit=60_000, whitespace="compact")
     used = int(constraint.dropped[0].split()[-1])
     order = {"id": 7, "customer": "x", "lines": []}
-    assert constraint.matches(json.dumps({"a": [order] * used}))
-    assert not constraint.matches(json.dumps({"a": [order] * (used + 1)}))
+    fitting, one_more = (
+        json.dumps({"a": [order] * count}, separators=(",", ":")) for count in (used, used + 1)
+    )
+    assert constraint.matches(fitting)
+    assert not constraint.matches(one_more)
 
 
 def test_a_length_that_was_asked_for_is_listed_without_a_warning() -> None:

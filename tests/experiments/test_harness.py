@@ -18,7 +18,7 @@ import pytest
 
 from pcgcd import Vocabulary
 from pcgcd.cli.experiment import _EXPERIMENTS, command_of
-from pcgcd.cli.main import _parser, main
+from pcgcd.cli.main import make_parser, main
 from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError
 from pcgcd.experiments import bias, budget, runtime
 from pcgcd.experiments.catalogue import EXPERIMENTS, experiment
@@ -409,7 +409,7 @@ def test_the_command_in_the_results_names_no_path(tmp_path: Path) -> None:
     model.touch()
     words = ["experiment", "bias", "--model", str(model), "--hmm", f"{tmp_path},org/name"]
     words += ["--particles", "1,4", "--w", "0.5", "--peers", str(tmp_path), "--out", str(tmp_path)]
-    command = command_of(_parser().parse_args(words))
+    command = command_of(make_parser().parse_args(words))
     assert command == (
         f"pcgcd experiment bias --model model.gguf --hmm {tmp_path.name},org/name "
         "--particles 1,4 --w 0.5 --peers <python>"
