@@ -18,7 +18,7 @@ import pytest
 
 from pcgcd import Vocabulary
 from pcgcd.cli.experiment import _EXPERIMENTS, command_of
-from pcgcd.cli.main import make_parser, main
+from pcgcd.cli.main import main, make_parser
 from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError
 from pcgcd.experiments import bias, budget, runtime
 from pcgcd.experiments.catalogue import EXPERIMENTS, experiment
