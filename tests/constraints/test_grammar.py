@@ -311,3 +311,35 @@ def test_grammars_compose_with_other_constraints() -> None:
     constraint = grammar('start: "a" start "b" |') & regex("a{2}b*")
     assert constraint.matches("aabb")
     assert not constraint.matches("ab")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("text", "rule", "opening", "closing"),
+    [
+        ('start: "(" start ")" | "x"', "start", "(", ")"),
+        ('start: sum\nsum: one | sum "+" one\none: "(" sum ")" | "x"', "sum", "(", ")"),
+        ('start: "a" list\nlist: "[" [list ("," list)*] "]" | "x"', "list", "[", "]"),
+    ],
+)
+def test_rules_that_are_cut_are_listed_with_their_depth(text, rule, opening, closing, depth):
+    constraint = grammar(text, max_depth=depth)
+    assert constraint.dropped == (f"rule {rule}: nested to {depth} levels",)
+    before = "a" if rule == "list" else ""
+    for levels in range(depth + 3):
+        found = constraint.matches(f"{before}{opening * levels}x{closing * levels}")
+        assert found == (levels <= depth), levels
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'start: "a" start | "b"',
+        'start: start "+" start | "x"',
+        'start: item | start "," item\nitem: "x"+',
+        'start: "a" b\nb: "c" | "d"',
+        'start: "x"\nunused: "(" unused ")" | "y"',
+    ],
+)
+def test_rules_that_are_exact_are_not_listed(text):
+    assert grammar(text).dropped == ()

@@ -25,7 +25,12 @@ from pcgcd.constraints.grammar.parser import (
     Repeated,
     read_grammar,
 )
-from pcgcd.constraints.grammar.recursion import components, linear_solution, without_own_ends
+from pcgcd.constraints.grammar.recursion import (
+    components,
+    linear_solution,
+    references,
+    without_own_ends,
+)
 from pcgcd.errors import AutomatonTooLargeError, EmptyLanguageError, InvalidParameterError
 
 MAX_SIZE = 500_000
@@ -43,7 +48,7 @@ def grammar(text: str, *, start: str = "start", max_depth: int = 4) -> Constrain
     Recursion on one side of a rule (``list: item | list "," item``), and sets of rules that are
     linear on one side, become repetition and are exact. Any other is cut off: on the way from the
     start down to a terminal, references back to a rule that is being derived may be nested
-    ``max_depth`` deep.
+    ``max_depth`` deep. The constraint's ``dropped`` lists the rules that this concerns.
 
     Args:
         text: The grammar.
@@ -71,8 +76,9 @@ def grammar(text: str, *, start: str = "start", max_depth: int = 4) -> Constrain
             f"the grammar has no rule {start!r:.60} to start from; its rules are "
             f"{', '.join(rules.rules)[:200] or 'none'}"
         )
+    unrolling = _Unrolling(rules, max_depth)
     try:
-        expression = _Unrolling(rules, max_depth).text_of(start)
+        expression = unrolling.text_of(start)
     except RecursionError as error:
         raise AutomatonTooLargeError(
             f"the rules of the grammar are nested too deeply at max_depth={max_depth}; lower it"
@@ -82,11 +88,16 @@ def grammar(text: str, *, start: str = "start", max_depth: int = 4) -> Constrain
             f"the rule {start} derives no text at max_depth={max_depth}; raise it, or give every "
             "recursive rule an alternative that ends"
         )
-    return Constraint(expression, f"grammar from {start}, depth {max_depth}")
+    dropped = tuple(f"rule {name}: nested to {max_depth} levels" for name in unrolling.cut)
+    return Constraint(expression, f"grammar from {start}, depth {max_depth}", dropped)
 
 
 class _Unrolling:
-    """Expressions of rules, each computed after those that it needs."""
+    """Expressions of rules, each computed after those that it needs.
+
+    Attributes:
+        cut: The rules to which references back were cut off.
+    """
 
     def __init__(self, rules: Grammar, max_depth: int) -> None:
         self._grammar = rules
@@ -94,6 +105,7 @@ class _Unrolling:
         self._terminals: dict[str, Expression] = {}
         self._rules: dict[str, Expression] = {}
         self._between: Expression = EMPTY_STRING
+        self.cut: list[str] = []
         for group in components(rules.terminals, list(rules.terminals), terminals=True):
             self._add_terminal(group.names[0], group.is_recursive)
         self._between = star(union(*map(self._terminal_expression, rules.ignored)))
@@ -196,7 +208,20 @@ class _Unrolling:
             if current == shallower:
                 break
             shallower = current
+        else:
+            self.cut += _referred_back(names, bodies)
         self._rules.update(shallower)
+
+
+def _referred_back(names: list[str], bodies: dict[str, Item]) -> list[str]:
+    """The rules that are referred to by themselves, or by rules later in the list."""
+    later: set[str] = set()
+    found = []
+    for name in reversed(names):
+        later.update(reference.name for reference in references(bodies[name]))
+        if name in later:
+            found.append(name)
+    return found[::-1]
 
 
 def _num_items(item: Item) -> int:
