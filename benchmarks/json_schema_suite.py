@@ -51,7 +51,8 @@ METHOD = (
     "Constraint.check, which generate applies to whole texts"
 )
 SETTINGS = {
-    "pcgcd": "defaults: compact white space or that of json.dumps, the schema's order of members",
+    "pcgcd": "open_objects=True, which is what JSON schema means; compact white space or that of "
+    "json.dumps, the schema's order of members",
     "xgrammar": "defaults: any white space, strict_mode=True (members not named are forbidden)",
     "xgrammar, strict_mode=False": "strict_mode=False, which is what JSON schema means",
     "llguidance": "defaults: flexible white space, lenient off (refuses what it cannot enforce)",

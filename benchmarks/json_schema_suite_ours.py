@@ -25,7 +25,7 @@ WORD_LENGTHS = (20, 60, 200, 400)
 
 
 class Ours:
-    """Schemas as byte automata, with the defaults of ``json_schema``."""
+    """Schemas as byte automata, as the standard reads them."""
 
     version = pcgcd.__version__
 
@@ -34,7 +34,7 @@ class Ours:
 
     def read(self, schema: Any) -> tuple[Any, dict[str, Any]]:
         try:
-            automaton = json_schema(schema).automaton
+            automaton = json_schema(schema, open_objects=True).automaton
         except EmptyLanguageError:
             return Nothing(), {"states": 0, "edges": 0}
         return AutomatonReader(automaton), {
@@ -68,7 +68,7 @@ class Ours:
         That is ``relax={"uniqueItems"}`` and ``Constraint.check``, as in ``generate``.
         """
         try:
-            constraint = json_schema(row["schema"], relax={"uniqueItems"})
+            constraint = json_schema(row["schema"], relax={"uniqueItems"}, open_objects=True)
             reader = AutomatonReader(constraint.automaton)
         except PcgcdError:
             return {}

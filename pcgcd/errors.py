@@ -19,6 +19,7 @@ __all__ = [
     "MissingDependencyError",
     "PcgcdError",
     "StructuralPropertyError",
+    "UnknownKeywordWarning",
     "UnsupportedConstraintError",
     "VocabularyMismatchError",
 ]
@@ -79,6 +80,10 @@ class UnsupportedConstraintError(PcgcdError):
 
 class LoweredBoundWarning(UserWarning):
     """A bound of a schema was lowered, since an automaton that counts so far is too large."""
+
+
+class UnknownKeywordWarning(UserWarning):
+    """A schema has what is no keyword of JSON Schema, so nothing follows from it."""
 
 
 class CheckpointError(PcgcdError):

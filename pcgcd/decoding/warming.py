@@ -22,6 +22,7 @@ _SCHEMA = {
         "more": {"not": {"type": "string"}},
     },
     "maxProperties": 4,
+    "additionalProperties": True,
 }
 _TEXT = b'{"name": "ada"'
 _BUDGET = 60

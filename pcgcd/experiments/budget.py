@@ -90,7 +90,8 @@ class Schema:
     @cached_property
     def constraint(self) -> Constraint:
         """All instances, as our library reads it."""
-        return json_schema(self.schema, whitespace=_WHITESPACE)
+        # As the other engines and the validator read it.
+        return json_schema(self.schema, whitespace=_WHITESPACE, open_objects=True)
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -155,8 +156,8 @@ def schemas(options: Options, limit: int, budget: int) -> list[Schema]:
             "BFCL",
             {
                 key: value
-                for key, value in parameters_schema(
-                    str(tool["name"]), tool.get("parameters"), 0
+                for key, value in _closed(
+                    parameters_schema(str(tool["name"]), tool.get("parameters"), 0)
                 ).items()
                 if key != "$id"
             },
@@ -180,6 +181,18 @@ def schemas(options: Options, limit: int, budget: int) -> list[Schema]:
                 kept.append(schema)
         parts.append(kept)
     return [schema for pair in zip_longest(*parts) for schema in pair if schema is not None]
+
+
+def _closed(schema: Any) -> Any:
+    """The schema of arguments, with no other properties where some are named."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _closed(value) for key, value in schema.items()}
+    if result.get("type") == "object" and isinstance(result.get("properties"), dict):
+        result.setdefault("additionalProperties", False)
+    return result
 
 
 def _fits(schema: Schema, options: Options, budget: int) -> bool:

@@ -52,6 +52,7 @@ EXPRESSIONS = {
     "json": json_schema(
         {"properties": {"a": {"type": "string"}, "b": {"enum": [1, "x"]}}, "maxProperties": 2},
         free_depth=0,
+        open_objects=True,
     ).expression,
     "choices": regex("(a|b)*a(a|b){3}|[^a]{2,4}").expression,
     "both": regex("[ab]*a[ab]*").expression & ~regex("a*b").expression,

@@ -137,6 +137,22 @@ class SchemaMaker:
         return self.value()
 
 
+class PlainSchemaMaker(SchemaMaker):
+    """Draws schemas that name properties, and say nothing of others."""
+
+    def _objects(self) -> dict[str, Any]:
+        found = super()._objects()
+        for keyword in ("additionalProperties", "patternProperties", "propertyNames"):
+            del found[keyword]
+        return found
+
+    def _some(self, keywords: dict[str, Any], most: int, depth: int = 0) -> dict[str, Any]:
+        chosen = super()._some(keywords, most, depth)
+        if "properties" in keywords and self.rng.random() < 0.7:
+            chosen["properties"] = keywords["properties"](depth - 1)
+        return chosen
+
+
 def constants_of(schema: Any) -> Iterator[Any]:
     """The values that a schema mentions, and objects with the names that it mentions."""
     if isinstance(schema, list):

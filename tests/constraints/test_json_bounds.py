@@ -163,7 +163,8 @@ def test_counts_are_kept_as_far_as_the_limit_of_states_goes(
 
 @pytest.mark.parametrize("length", [32, 2_857, 2_858, 4_000])
 def test_strings_without_escapes_by_number_are_listed(length: int) -> None:
-    schema = {"properties": {"a": {"type": "string", "maxLength": length}}}
+    properties = {"a": {"type": "string", "maxLength": length}}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
     constraint = json_schema(schema)
     is_escaped = constraint.matches(r'{"a": "caf\u00e9"}')
     assert constraint.dropped == (() if is_escaped else ("escapes by number at #/properties/a",))
@@ -264,3 +265,98 @@ def test_limits_that_would_change_nothing_are_not_tried() -> None:
     with pytest.warns(LoweredBoundWarning, match="max_depth lowered from 6 to 3"):
         largest(reader, Style(make_layout("bounded")), Limits(), build)
     assert depths == [6, 6, 2, 4, 3]
+
+
+# -- depths -------------------------------------------------------------------------------------
+
+
+def levels(line: str) -> int:
+    return int(line.split(" levels at ")[0].split()[-1])
+
+
+TREE = {"type": "array", "items": {"$ref": "#/$defs/tree"}}
+NODE = {
+    "type": "object",
+    "properties": {"next": {"$ref": "#/$defs/node"}},
+    "additionalProperties": False,
+}
+
+
+def nested_objects(depth: int, name: str) -> dict[str, Any]:
+    return {name: nested_objects(depth - 1, name)} if depth > 1 else {}
+
+
+@pytest.mark.parametrize("options", [{}, {"max_depth": 0}, {"max_depth": 3}])
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$ref": "#/$defs/tree", "$defs": {"tree": TREE}}, nested),
+        (
+            {"$ref": "#/$defs/node", "$defs": {"node": NODE}},
+            lambda depth: nested_objects(depth, "next"),
+        ),
+    ],
+    ids=["arrays", "objects"],
+)
+def test_schemas_that_contain_themselves_are_nested_as_deep_as_reported(
+    schema: Any, value: Any, options: Any
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        constraint = json_schema(schema, **options)
+    (line,) = constraint.dropped
+    assert line == f"nested to {levels(line)} levels at #"
+    assert constraint.matches(json.dumps(value(levels(line))))
+    assert not constraint.matches(json.dumps(value(levels(line) + 1)))
+
+
+@pytest.mark.parametrize("options", [{}, {"free_depth": 0}, {"free_depth": 1}])
+def test_free_values_are_nested_as_deep_as_reported(options: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"free": {}, "list": {"type": "array"}, "text": {"type": "string"}},
+        "additionalProperties": True,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        constraint = json_schema(schema, **options)
+    depths = {line.split(" nested to ")[0]: levels(line) for line in constraint.dropped}
+    assert {line.split(" levels at ")[1] for line in constraint.dropped} == {
+        "#",
+        "#/properties/list",
+    }
+    free, other = depths["free values"], depths["other properties"]
+    for name, most in (("free", free), ("other", other)):
+        assert constraint.matches(json.dumps({name: nested(most) if most else 1}))
+        assert not constraint.matches(json.dumps({name: nested(most + 1)}))
+    assert constraint.matches(json.dumps({"list": nested(free + 1)}))
+    assert not constraint.matches(json.dumps({"list": nested(free + 2)}))
+
+
+def test_nothing_is_reported_where_nothing_is_cut() -> None:
+    inner = {"type": "array", "items": {"$ref": "#/$defs/x"}, "maxItems": 3}
+    schema = {
+        "type": "object",
+        "properties": {"a": inner, "b": {"anyOf": [inner, {"enum": [1, [2]]}]}},
+        "additionalProperties": False,
+        "$defs": {"x": {"type": ["string", "integer", "null"]}, "unused": {"items": {"$ref": "#"}}},
+    }
+    assert json_schema(schema).dropped == ()
+
+
+def test_many_places_of_free_values_are_one_line() -> None:
+    schema = {"type": "object", "properties": {f"p{i}": {"minItems": i} for i in range(12)}}
+    lines = json_schema({**schema, "additionalProperties": False}).dropped
+    assert len(lines) == 1
+    assert lines[0].endswith(" levels at #/properties/p0 and 11 other places")
+
+
+def test_recursive_arguments_are_reported_too() -> None:
+    parameters = {
+        "type": "object",
+        "properties": {"tree": {"$ref": "#/$defs/tree"}},
+        "$defs": {"tree": TREE},
+        "additionalProperties": False,
+    }
+    (line,) = function_call([{"name": "f", "parameters": parameters}]).dropped
+    assert line.startswith("nested to 7 levels at #")

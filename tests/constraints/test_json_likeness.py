@@ -47,7 +47,7 @@ def schemas() -> st.SearchStrategy[Any]:
         members.map(lambda inner: {"properties": inner, "title": "noted"}),
         members.map(lambda inner: {"properties": inner, "required": ["title"]}),
     )
-    return st.one_of(leaves, objects)
+    return st.one_of(leaves, objects.map(lambda schema: {**schema, "additionalProperties": True}))
 
 
 @settings(max_examples=40, deadline=None)

@@ -88,7 +88,7 @@ def objects(count: int) -> dict[str, Any]:
     ],
 )
 def test_options_that_begin_alike_are_told_apart_once_and_for_all(schema: dict[str, Any]) -> None:
-    constraint = json_schema(schema, free_depth=1)
+    constraint = json_schema(schema, free_depth=1, open_objects=True)
     smallest = compile_expression(constraint.expression, deterministic=True)
     assert constraint.automaton.is_deterministic
     assert constraint.automaton.num_states == smallest.num_states

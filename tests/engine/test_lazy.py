@@ -126,6 +126,7 @@ CONSTRAINTS = {
                 "é": {},
             },
             "required": ["dog"],
+            "additionalProperties": True,
         }
     ),
 }

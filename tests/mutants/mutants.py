@@ -56,6 +56,9 @@ _KEYWORDS = ("tests/constraints/test_keywords.py",)
 _TOOLS = ("tests/constraints/test_tools.py",)
 _SQL = ("tests/constraints/test_sql.py",)
 _BOUNDS = ("tests/constraints/test_json_bounds.py",)
+_CLOSED = ("tests/constraints/test_json_closed.py",)
+_VOCABULARY = ("tests/constraints/test_json_vocabulary.py",)
+_GRAMMAR = ("tests/constraints/test_grammar.py",)
 
 MUTANTS = (
     # -- decoding ---------------------------------------------------------------------------------
@@ -322,8 +325,8 @@ MUTANTS = (
     Mutant(
         "likeness: references of two resources are taken for each other",
         "constraints/json_schema/document.py",
-        "self._first.setdefault((self._likeness.number(schema), base), place)",
-        'self._first.setdefault((self._likeness.number(schema), ""), place)',
+        "said = (self._likeness.number(schema), base, closed)",
+        'said = (self._likeness.number(schema), "", closed)',
         _LIKENESS,
     ),
     Mutant(
@@ -369,6 +372,55 @@ MUTANTS = (
         _SQL,
     ),
     Mutant(
+        "json: objects stay open",
+        "constraints/json_schema/specs.py",
+        "only = Rule(tuple((name, TRUE) for name in named), others=FALSE)",
+        "only = Rule(tuple((name, TRUE) for name in named), others=TRUE)",
+        _CLOSED,
+    ),
+    Mutant(
+        "json: what is contained is closed, and so counted wrongly",
+        "constraints/json_schema/keywords.py",
+        'holds(document.child(document.condition(place), "contains"))',
+        'holds(document.child(place, "contains"))',
+        _CLOSED,
+    ),
+    Mutant(
+        "json: conditions are closed",
+        "constraints/json_schema/reading.py",
+        'holds(self.document.child(self.document.condition(place), "if"))',
+        'holds(self.document.child(place, "if"))',
+        _CLOSED,
+    ),
+    Mutant(
+        "json: what the other alternative requires counts as named",
+        "constraints/json_schema/reading.py",
+        "for conditions in (False, True):",
+        "for conditions in (True,):",
+        _CLOSED,
+    ),
+    Mutant(
+        "json: misspelled keywords are only warned of",
+        "constraints/json_schema/vocabulary.py",
+        "            if near is not None:\n",
+        "            if False:\n",
+        _VOCABULARY,
+    ),
+    Mutant(
+        "json: recursion is cut in silence",
+        "constraints/json_schema/building.py",
+        "            self.reader.cut_at[self._pointer(formula)] = None\n",
+        "            pass\n",
+        _BOUNDS,
+    ),
+    Mutant(
+        "grammar: rules are cut in silence",
+        "constraints/grammar/grammar.py",
+        "            self.cut += _referred_back(names, bodies)\n",
+        "            pass\n",
+        _GRAMMAR,
+    ),
+    Mutant(
         "json: escapes by number are left out in silence",
         "constraints/json_schema/building.py",
         "            if not self.style.escapes:\n",
@@ -378,7 +430,7 @@ MUTANTS = (
     Mutant(
         "likeness: bounds are reported at the first place only",
         "constraints/json_schema/document.py",
-        "self._alike.append((known.pointer, pointer))",
+        "self._alike[known.pointer, pointer] = None",
         "pass",
         _LIKENESS,
     ),

@@ -114,6 +114,8 @@ class Builder:
         if formula == TRUE:
             return self.anything(self.style.free_depth + 1)
         recursive = self._is_recursive(formula)
+        if recursive and depth == self.style.max_depth:
+            self.reader.cut_at[self._pointer(formula)] = None
         key = (formula, depth if recursive else -1)
         known = self._built.get(key)
         if known is None:
@@ -169,6 +171,7 @@ class Builder:
 
     def anything(self, depth: int) -> Expression:
         """Any JSON value, nested up to a depth."""
+        self.reader.free_at[self._place, depth - self.style.free_depth] = None
         for level in range(len(self._free), depth + 1):
             known = free_value(self._writing, level)
             self._check_states(known.size)
@@ -298,17 +301,20 @@ class Builder:
 
     def _value(self, formula: Formula, depth: int) -> Expression:
         options = []
-        outside, place = self._place, next(iter(_places(formula)), None)
-        if place is not None:
-            self._place = place.pointer
+        outside, self._place = self._place, self._pointer(formula)
         for kind in self.reader.kinds(formula):
-            for spec in self.reader.options(formula, kind):
+            for spec in self.reader.values(formula, kind):
                 try:
                     options.append(self.settled(self._of(spec, formula, depth)))
                 except UnsupportedConstraintError as error:
                     options.append(self._without(spec, formula, depth, error))
         self._place = outside
         return union(*(o for o in options if o != NOTHING)) if options else NOTHING
+
+    def _pointer(self, formula: Formula) -> str:
+        """The place that a formula is about, or where it stands."""
+        place = next(iter(_places(formula)), None)
+        return self._place if place is None else place.pointer
 
     def _of(self, spec: Spec, formula: Formula, depth: int) -> Expression:
         if isinstance(spec, ConstantSpec):
@@ -387,7 +393,7 @@ class Builder:
             for spec in self.reader.options(formula, "array"):
                 items = (*spec.prefix, spec.rest, *(c.formula for c in spec.contains))
                 found.update(dict.fromkeys(items))
-            for spec in self.reader.options(formula, "object"):
+            for spec in self.reader.values(formula, "object"):
                 try:
                     ways = object_parts(self.reader, spec)
                 except UnsupportedConstraintError:

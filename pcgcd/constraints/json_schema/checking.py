@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, json_key
-from pcgcd.constraints.json_schema.patterns import finds
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.constraints.json_schema.specs import (
     ArraySpec,
@@ -23,7 +22,7 @@ def satisfies(reader: Reader, formula: Formula, value: Any) -> bool:
     """Return whether a formula holds of a value; keywords that could not be read are left out."""
     if formula in (TRUE, FALSE):
         return formula == TRUE
-    return any(_fits(reader, spec, value) for spec in reader.options(formula, kind_of(value)))
+    return any(_fits(reader, spec, value) for spec in reader.values(formula, kind_of(value)))
 
 
 def text_satisfies(reader: Reader, formula: Formula, text: bytes) -> bool:
@@ -79,9 +78,7 @@ def _object_fits(reader: Reader, spec: ObjectSpec, members: dict[str, Any]) -> b
 
 def _is_witness(reader: Reader, witness: Witness, name: str, value: Any) -> bool:
     return (
-        (witness.pattern is None or finds(witness.pattern, name))
-        and name not in witness.no_names
-        and not any(finds(pattern, name, wide=True) for pattern in witness.no_patterns)
+        witness.may_have(name)
         and satisfies(reader, witness.key, name)
         and satisfies(reader, witness.value, value)
     )

@@ -23,12 +23,15 @@ _MAX_BITS = 4096
 class Place:
     """A sub-schema, by its JSON pointer. Places of one document are compared by identity.
 
-    Sub-schemas that say the same are one place, which has the pointer of the first.
+    Sub-schemas that say the same are one place, which has the pointer of the first. A sub-schema
+    may be two places: one where it describes values, and one where it is a condition, in which
+    nothing is closed.
     """
 
     schema: Any = field(repr=False)
     pointer: str  # such as #/properties/a
     base: str  # the address that references there are relative to
+    closed: bool  # whether objects have no other properties where the schema names some
 
     def invalid(self, keyword: str, expected: str) -> InvalidParameterError:
         """The error of a keyword that is not what the specification asks for."""
@@ -47,7 +50,7 @@ class Place:
 
     def at(self, keyword: str) -> str:
         """The pointer to a keyword of the place."""
-        return f"{self.pointer}/{_escape(keyword)}"
+        return f"{self.pointer}/{escaped(keyword)}"
 
 
 def unsupported(where: str, why: str) -> UnsupportedConstraintError:
@@ -64,9 +67,10 @@ class Document:
     Args:
         root: The schema.
         of_python: Whether it describes types of Python, whose times need no offset.
+        closed: Whether objects have no other properties where a schema names some.
     """
 
-    def __init__(self, root: Any, *, of_python: bool = False) -> None:
+    def __init__(self, root: Any, *, of_python: bool = False, closed: bool = False) -> None:
         if not isinstance(root, dict | bool):
             raise InvalidParameterError(
                 f"a JSON schema is an object or a boolean, but {type(root).__name__} was given"
@@ -74,10 +78,11 @@ class Document:
         _check_plain(root)
         self.of_python = of_python
         self.draft = _draft(root)
-        self._places: dict[str, Place] = {}
+        self._places: dict[tuple[str, bool], Place] = {}
         self._likeness = Likeness()
-        self._first: dict[tuple[int, str], Place] = {}  # by what is said, and relative to what
-        self._alike: list[tuple[str, str]] = []  # pointers: of the first, and of another
+        # By what is said, relative to what, and whether objects are closed.
+        self._first: dict[tuple[int, str, bool], Place] = {}
+        self._alike: dict[tuple[str, str], None] = {}  # pointers: of the first, and of another
         self._resolved: dict[tuple[Place, str], Place] = {}
         self._resources: dict[str, str] = {}
         self._anchors: dict[tuple[str, str], str] = {}
@@ -86,7 +91,7 @@ class Document:
         self.uses_unevaluated = False
         self.lengths: list[int] = []  # how far characters, and how far items or properties count
         self.counts: list[int] = []
-        self.root = self._place("#", root, self._base(root, ""))
+        self.root = self._place("#", root, self._base(root, ""), closed)
         self._resources[self.root.base] = "#"
         if isinstance(root, dict) and isinstance(root.get("$id"), str):
             self._resources.setdefault(urldefrag(root["$id"]).url, "#")
@@ -97,9 +102,9 @@ class Document:
         """The place of a sub-schema."""
         pointer, schema = place.pointer, place.schema
         for token in tokens:
-            pointer += "/" + _escape(str(token))
+            pointer += "/" + escaped(str(token))
             schema = schema[token]
-        known = self._places.get(pointer)
+        known = self._places.get((pointer, place.closed))
         if known is not None:
             return known
         if not isinstance(schema, dict | bool):
@@ -107,7 +112,11 @@ class Document:
                 f"the schema is broken at {pointer}: a schema must be an object or a boolean, but "
                 f"it is {_shown(schema)}"
             )
-        return self._place(pointer, schema, self._base(schema, place.base))
+        return self._place(pointer, schema, self._base(schema, place.base), place.closed)
+
+    def condition(self, place: Place) -> Place:
+        """The same sub-schema where it is a condition, in which nothing is closed."""
+        return self._place(place.pointer, place.schema, place.base, closed=False)
 
     def resolve(self, place: Place, keyword: str) -> Place:
         """What a reference at a place refers to."""
@@ -119,6 +128,7 @@ class Document:
     def everywhere(self, lines: Iterable[str]) -> dict[str, None]:
         """Lines about places (such as "format at #/format"), repeated where others are alike."""
         found: dict[str, None] = {}
+        alike = tuple(reversed(self._alike))
         for line in lines:
             waiting = [line]
             while waiting:
@@ -129,7 +139,7 @@ class Document:
                 what, at, rest = line.partition(" at #")
                 end = rest.rfind(" lowered from ")
                 pointer, rest = ("#" + rest, "") if end < 0 else ("#" + rest[:end], rest[end:])
-                for first, other in reversed(self._alike if at else []):
+                for first, other in alike if at else ():
                     if pointer == first or pointer.startswith(first + "/"):
                         waiting.append(f"{what} at {other}{pointer[len(first) :]}{rest}")
         return found
@@ -155,7 +165,7 @@ class Document:
             pointers = [self._anchors.get((address, fragment)), self._anchors.get(("", fragment))]
         else:
             pointers = [start + fragment, "#" + fragment]
-        found = next((at for pointer in pointers if pointer and (at := self._find(pointer))), None)
+        found = next((at for p in pointers if p and (at := self._find(p, place.closed))), None)
         if found is None:
             raise InvalidParameterError(
                 f"the schema is broken at {place.at(keyword)}: {reference[:200]!r} refers to "
@@ -163,24 +173,25 @@ class Document:
             )
         return found
 
-    def _place(self, pointer: str, schema: Any, base: str) -> Place:
-        known = self._places.get(pointer)
+    def _place(self, pointer: str, schema: Any, base: str, closed: bool) -> Place:
+        known = self._places.get((pointer, closed))
         if known is None:
-            known = place = Place(schema, pointer, base)
+            known = place = Place(schema, pointer, base, closed)
             if isinstance(schema, dict):
-                known = self._first.setdefault((self._likeness.number(schema), base), place)
+                said = (self._likeness.number(schema), base, closed)
+                known = self._first.setdefault(said, place)
                 if known is not place:
-                    self._alike.append((known.pointer, pointer))
-            self._places[pointer] = known
+                    self._alike[known.pointer, pointer] = None
+            self._places[pointer, closed] = known
         return known
 
-    def _find(self, pointer: str) -> Place | None:
+    def _find(self, pointer: str, closed: bool) -> Place | None:
         """The place at a pointer, if a schema stands there."""
         value, base = self.root.schema, self.root.base
         for token in pointer.split("/")[1:]:
             value = _step(value, token.replace("~1", "/").replace("~0", "~"))
             base = self._base(value, base)
-        return self._place(pointer, value, base) if isinstance(value, dict | bool) else None
+        return self._place(pointer, value, base, closed) if isinstance(value, dict | bool) else None
 
     def _base(self, schema: Any, base: str) -> str:
         """The address that references inside are relative to."""
@@ -207,7 +218,7 @@ class Document:
             for token, item in items:
                 if isinstance(item, list | dict) and not (is_schema and token in DATA_KEYWORDS):
                     inside = not (is_schema and token in NAMED and isinstance(item, dict))
-                    stack.append((item, f"{pointer}/{_escape(str(token))}", base, inside))
+                    stack.append((item, f"{pointer}/{escaped(str(token))}", base, inside))
 
     def _name(self, schema: dict[str, Any], pointer: str, base: str) -> str:
         if self.is_lone_reference(schema):
@@ -269,7 +280,8 @@ def _step(value: Any, token: str) -> Any:
     return None
 
 
-def _escape(token: str) -> str:
+def escaped(token: str) -> str:
+    """A name as it is written in a JSON pointer."""
     return token.replace("~", "~0").replace("/", "~1")
 
 

@@ -30,6 +30,13 @@ _MOST = {"maxLength": StringSpec, "maxItems": ArraySpec}
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SIZES = ("minProperties", "maxProperties")
 _VALUES = ("properties", "patternProperties", "additionalProperties")
+# What speaks of properties that have no names of their own in the schema.
+_OTHERS = {
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+}
 _ITEMS = ("prefixItems", "items", "additionalItems")
 OWN_KEYWORDS: dict[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format"),
@@ -177,7 +184,8 @@ def _unique(place: Place, positive: bool) -> Options:
 
 
 def _contains(document: Document, place: Place, positive: bool) -> Options:
-    formula = holds(document.child(place, "contains"))
+    # How many items satisfy it counts, so nothing more may be asked of them.
+    formula = holds(document.child(document.condition(place), "contains"))
     least, most = _count(place, "minContains", 1), _count(place, "maxContains")
     if positive:
         if most is not None and most < least:
@@ -239,6 +247,11 @@ def absent(name: str) -> ObjectSpec:
     return ObjectSpec(rules=(Rule(properties=((name, FALSE),)),))
 
 
+def required_at(place: Place, names: tuple[str, ...]) -> ObjectSpec:
+    """An object with the properties that a place requires."""
+    return ObjectSpec(required=names, asked=frozenset(names) if place.closed else frozenset())
+
+
 def names_at(place: Place, keyword: str, names: Any) -> tuple[str, ...]:
     """A list of names."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -252,7 +265,7 @@ def _required(place: Place, positive: bool) -> Options:
     if isinstance(value, bool):
         return _trivial(ObjectSpec, positive)
     names = names_at(place, "required", value)
-    return [ObjectSpec(required=names)] if positive else [absent(name) for name in names]
+    return [required_at(place, names)] if positive else [absent(name) for name in names]
 
 
 def _named(document: Document, place: Place, keyword: str) -> tuple[tuple[str, Formula], ...]:
@@ -271,13 +284,17 @@ def _values(document: Document, place: Place, keyword: str, positive: bool) -> O
     properties = _named(document, place, "properties")
     patterns = _named(document, place, "patternProperties")
     everything = "additionalProperties" in place.schema
+    is_closed = place.closed and bool(properties) and not _OTHERS & place.schema.keys()
     others = holds(document.child(place, "additionalProperties")) if everything else TRUE
     names, sources = tuple(dict(properties)), tuple(dict(patterns))
     if positive:
         if keyword != next(each for each in _VALUES if each in place.schema):
             return [ObjectSpec()]
         seen = Seen(frozenset(names), frozenset(sources), everything=everything)
-        return [ObjectSpec(rules=(Rule(properties, patterns, others),), seen=seen)]
+        closed_at = place if is_closed else None
+        return [
+            ObjectSpec(rules=(Rule(properties, patterns, others),), seen=seen, closed_at=closed_at)
+        ]
     if keyword == "properties":
         return [
             ObjectSpec(required=(name,), rules=(Rule(((name, negation(formula)),)),))

@@ -8,9 +8,7 @@ depths, and every one that is lowered is reported.
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -21,6 +19,7 @@ from pcgcd.basics.memory import give_back
 from pcgcd.basics.numbers import check_whole_number
 from pcgcd.constraints.json_schema.building import Builder, Style
 from pcgcd.constraints.json_schema.document import Document
+from pcgcd.constraints.json_schema.notices import warn
 from pcgcd.constraints.json_schema.reading import Reader
 from pcgcd.errors import AutomatonTooLargeError, LoweredBoundWarning
 
@@ -32,6 +31,8 @@ _DEEPER = {4: 8_000, 3: 8_000, 2: 20_000, 1: 20_000}
 # of them together may have with escapes.
 _PLAIN, _ESCAPED, _MOST_ESCAPED = 9, 21, 60_000
 _SOME_LENGTH = 16
+# How many places of one kind are listed one by one.
+_MOST_PLACES = 10
 # How far is counted where nobody asks for more.
 _LONGEST, _MOST_ITEMS = 4096, 100_000
 
@@ -202,7 +203,8 @@ def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
     everywhere = reader.document.everywhere
     lowered = builder.lowered_bounds
     noted = [line for line in builder.lowered if line not in lowered]
-    reader.dropped = everywhere((*reader.dropped, *lowered, *noted))
+    others = (*_few(everywhere(_depths(builder))), *_few(everywhere(_closed(reader))))
+    reader.dropped = everywhere((*reader.dropped, *lowered, *noted)) | dict.fromkeys(others)
     lowered = list(everywhere(lowered))
     if limits.max_length is not None:
         lowered = [line for line in lowered if not line.startswith("maxLength")]
@@ -210,18 +212,36 @@ def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
         return
     limit = limits.state_limit or STATE_LIMIT
     shown = "; ".join(lowered[:3]) + (f"; and {len(lowered) - 3} more" if lowered[3:] else "")
-    warnings.warn(
+    warn(
         f"bounds of the schema were lowered to keep its automaton small, so some texts that it "
         f"allows are refused: {shown}; raise max_length= or state_limit= (now {limit:,}), or lower "
         f"the bounds in the schema (the constraint's 'dropped' has all of them)",
         LoweredBoundWarning,
-        stacklevel=_levels_outside(),
     )
 
 
-def _levels_outside() -> int:
-    """How many calls up the first one is that is not made in this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pcgcd."):
-        level, frame = level + 1, frame.f_back
-    return level
+def _depths(builder: Builder) -> Iterator[str]:
+    """How deep values are nested that have no end."""
+    for place in builder.reader.cut_at:
+        yield f"nested to {builder.style.max_depth + 1} levels at {place}"
+    for place, more in builder.reader.free_at:
+        what = "free values" if more else "other properties"
+        yield f"{what} nested to {builder.style.free_depth + more} levels at {place}"
+
+
+def _closed(reader: Reader) -> Iterator[str]:
+    """The places whose objects have no other properties."""
+    return (f"closed object at {place}" for place in reader.closed_at)
+
+
+def _few(lines: Iterable[str]) -> Iterator[str]:
+    """Lines about places; many that say the same of their places as one."""
+    places: dict[str, list[str]] = {}
+    for line in lines:
+        what, _, place = line.partition(" at #")
+        places.setdefault(what, []).append("#" + place)
+    for what, at in places.items():
+        if len(at) > _MOST_PLACES:
+            yield f"{what} at {at[0]} and {len(at) - 1} other places"
+        else:
+            yield from (f"{what} at {place}" for place in at)

@@ -29,7 +29,6 @@ from pcgcd.constraints.json_schema.counting import MOST_TOLD_APART, Bounds, coun
 from pcgcd.constraints.json_schema.document import unsupported
 from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, among, both
 from pcgcd.constraints.json_schema.layout import in_order, listing
-from pcgcd.constraints.json_schema.patterns import finds
 from pcgcd.constraints.json_schema.specs import ObjectSpec, Rule, StringSpec, Witness, meet_all
 from pcgcd.constraints.json_schema.strings import string_literal
 from pcgcd.errors import UnsupportedConstraintError
@@ -113,11 +112,8 @@ def _if_possible(reader: Reader, formula: Formula) -> Formula:
 
 
 def _may_be(reader: Reader, witness: Witness, name: str) -> bool:
-    return (
-        (witness.pattern is None or finds(witness.pattern, name))
-        and name not in witness.no_names
-        and not any(finds(pattern, name, wide=True) for pattern in witness.no_patterns)
-        and bool(reader.options(both((among([name]), witness.key)), "string"))
+    return witness.may_have(name) and bool(
+        reader.options(both((among([name]), witness.key)), "string")
     )
 
 

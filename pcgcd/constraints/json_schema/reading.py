@@ -28,6 +28,7 @@ from pcgcd.constraints.json_schema.keywords import (
     absent,
     names_at,
     own_options,
+    required_at,
 )
 from pcgcd.constraints.json_schema.specs import (
     KINDS,
@@ -52,6 +53,8 @@ _TYPES = (*KINDS, "integer")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _UNEVALUATED = {"unevaluatedProperties": "object", "unevaluatedItems": "array"}
+# What may name properties beside "anyOf".
+_NAMING = ("properties", *_REFERENCES, "allOf", "oneOf", "if", *_DEPENDENT)
 _IN_PLACE = (*_REFERENCES, "allOf", "not", "anyOf", "oneOf", "if", *_DEPENDENT)
 
 
@@ -92,6 +95,10 @@ class Reader:
         relax: The keywords that may be.
         dropped: What was left out, keyword and place.
         is_relaxed: Whether a keyword was left out, so that too much is accepted.
+        closed_at: The places whose objects have no properties but those named, by pointer.
+        cut_at: The places of values that contain such values, which are nested to a depth.
+        free_at: The places of values of which nothing is known, and how many levels more than
+            unmentioned properties they may have.
     """
 
     def __init__(
@@ -102,12 +109,16 @@ class Reader:
         self.relax = relax
         self.dropped: dict[str, None] = {}  # keyword and place
         self.is_relaxed = False
+        self.closed_at: dict[str, None] = {}
+        self.cut_at: dict[str, None] = {}
+        self.free_at: dict[tuple[str, int], None] = {}
         # What builders find out, which is the same for all of them.
         self.parts: dict[ObjectSpec, list[Any]] = {}
         self.inside: dict[Formula, tuple[Formula, ...]] = {}
         self.recursive: dict[Formula, bool] = {}
         self.orders: dict[Formula, tuple[str, ...]] = {}
         self._known: dict[tuple[Formula, str], tuple[Any, ...]] = {}
+        self._closed: dict[Formula, tuple[Any, ...]] = {}  # objects
         self._kinds: dict[Place, tuple[str, ...]] = {}
         self._active: dict[tuple[Formula, str], None] = {}
         self._possible: dict[Formula, bool] = {}
@@ -141,6 +152,25 @@ class Reader:
             raise _too_many(formula)
         self._known[key] = result
         return result
+
+    def values(self, formula: Formula, kind: str) -> tuple[Any, ...]:
+        """The alternatives of all that is said of a value: its options, with objects closed.
+
+        As far as anything is left then: otherwise they may have what conditions require, or stay
+        open.
+        """
+        options = self.options(formula, kind)
+        if kind != "object" or all(spec.closed_at is None for spec in options):
+            return options
+        if formula not in self._closed:
+            left: list[ObjectSpec] = []
+            for conditions in (False, True):
+                closed = (spec.closed(self.possible, conditions) for spec in options)
+                left = left or [spec for spec in closed if spec is not None]
+            places = (spec.closed_at for spec in left if spec.closed_at is not None)
+            self.closed_at.update((place.pointer, None) for place in places)
+            self._closed[formula] = tuple(dict.fromkeys(left)) or options
+        return self._closed[formula]
 
     def kinds(self, formula: Formula) -> tuple[str, ...]:
         """The types of values of which a formula may hold, as far as ``type`` alone says."""
@@ -269,7 +299,8 @@ class Reader:
         return result
 
     def _schema(self, formula: Holds, kind: str) -> Options:
-        place, positive, schema = formula.place, formula.positive, formula.place.schema
+        positive, schema = formula.positive, formula.place.schema
+        place = formula.place if positive else self.document.condition(formula.place)
         if isinstance(schema, bool):
             return [TOP[kind]] if schema == positive else []
         result: Options = [TOP[kind]] if positive else []
@@ -296,9 +327,9 @@ class Reader:
 
     def _unseen(self, options: Options) -> Options:
         """Under a negation nothing counts as evaluated."""
-        if not self.document.uses_unevaluated:
-            return options
-        return [replace(s, seen=Seen()) if hasattr(s, "seen") else s for s in options]
+        nothing = Seen()
+        seen = (getattr(spec, "seen", nothing) for spec in options)
+        return [s if at == nothing else replace(s, seen=nothing) for s, at in zip(options, seen)]
 
     def _keyword(self, place: Place, keyword: str, kind: str, positive: bool) -> Options:
         if keyword == "type":
@@ -329,7 +360,8 @@ class Reader:
         if keyword in _REFERENCES:
             formula = holds(self.document.resolve(place, keyword), positive)
         elif keyword == "not":
-            formula = holds(self.document.child(place, "not"), not positive)
+            condition = self.document.condition(place)
+            formula = holds(self.document.child(condition, "not"), not positive)
         elif keyword == "if":
             formula = self._conditional(place)
             formula = formula if positive else negation(formula)
@@ -340,16 +372,15 @@ class Reader:
             parts = [holds(self.document.child(place, keyword, i)) for i in range(len(value))]
             if keyword == "oneOf":
                 return self._one_of(place, parts, kind, positive)
-            if keyword == "anyOf" and positive and self.document.uses_unevaluated:
-                chosen = [self.options(both(some), kind) for some in _choices(parts)]
-                return list(dict.fromkeys(spec for options in chosen for spec in options))
+            if keyword == "anyOf" and positive:
+                return self._any_of(place, parts, kind)
             formula = both(parts) if keyword == "allOf" else either(parts)
             formula = formula if positive else negation(formula)
         options = list(self.options(formula, kind))
         return self._unseen(options) if keyword == "not" else options
 
     def _conditional(self, place: Place) -> Formula:
-        condition = holds(self.document.child(place, "if"))
+        condition = holds(self.document.child(self.document.condition(place), "if"))
         then, otherwise = (
             holds(self.document.child(place, branch)) if branch in place.schema else TRUE
             for branch in ("then", "else")
@@ -357,6 +388,21 @@ class Reader:
         if then == TRUE and otherwise == TRUE and not self.document.uses_unevaluated:
             return TRUE
         return either((both((condition, then)), both((negation(condition), otherwise))))
+
+    def _any_of(self, place: Place, parts: list[Formula], kind: str) -> Options:
+        """Each of the parts; also together, where all that they evaluate counts.
+
+        Parts that are all that is said of an object are closed each by itself, so only beside
+        others an object may have what several of them name.
+        """
+        together = parts if self.document.uses_unevaluated else []
+        beside = any(name in place.schema for name in _NAMING)
+        if not together and kind == "object" and place.closed and beside:
+            own = frozenset(place.schema.get("properties", ()))
+            together = [p for p in parts if any(s.seen.names - own for s in self.options(p, kind))]
+        alone = either(part for part in parts if part not in together)
+        chosen = (alone, *map(both, _choices(together)))
+        return list(dict.fromkeys(spec for each in chosen for spec in self.options(each, kind)))
 
     def _one_of(self, place: Place, parts: list[Formula], kind: str, positive: bool) -> Options:
         alive = [part for part in parts if self.options(part, kind)]
@@ -382,7 +428,7 @@ class Reader:
             if keyword == "dependentRequired" or isinstance(needed, list | str):
                 single = keyword in _DEPENDENT and isinstance(needed, str)
                 others = names_at(place, keyword, [needed] if single else needed)
-                present = meet_all(there, [ObjectSpec(required=others)])
+                present = meet_all(there, [required_at(place, others)])
                 missing = meet_all(there, map(absent, others))
             else:
                 inner = holds(self.document.child(place, keyword, name))

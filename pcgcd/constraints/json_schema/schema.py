@@ -18,6 +18,7 @@ from pcgcd.constraints.json_schema.formulas import holds
 from pcgcd.constraints.json_schema.layout import make_layout
 from pcgcd.constraints.json_schema.limits import Limits, largest
 from pcgcd.constraints.json_schema.reading import Reader, relaxed_keywords
+from pcgcd.constraints.json_schema.vocabulary import unknown_keywords, warn_of_unknown
 from pcgcd.constraints.python_types import is_type, type_schema
 from pcgcd.errors import EmptyLanguageError, InvalidParameterError
 
@@ -33,11 +34,15 @@ def json_schema(
     state_limit: int | None = None,
     strict: bool = True,
     relax: Iterable[str] = (),
+    open_objects: bool = False,
 ) -> Constraint:
     r"""Accept the JSON texts that validate against a schema (draft 2020-12).
 
     Every text of the constraint is valid; every valid value has a text in it, within these limits:
 
+    - Where a schema names ``properties`` and says nothing of others, there are no others. Names in
+      ``required`` count, and so do those of sub-schemas that look at the same object (``$ref``,
+      ``allOf``, ``if``, the branch of an ``anyOf`` or ``oneOf``). ``open_objects`` lifts this.
     - Properties are in the order of the schema: those of a schema before those of its sub-schemas,
       then names that only ``required`` and its like mention, then all others.
     - Where the bounds on lengths are long (2,857 characters in all), strings of more than 32 are
@@ -47,6 +52,7 @@ def json_schema(
       scientific notation. Strings with a pattern or a format escape only what must be escaped, and
       what is not ASCII.
     - Values of which nothing is said, and schemas that contain themselves, are nested to a depth.
+      ``dropped`` says to which, and which objects are closed.
     - Names of properties that the schema does not mention may repeat, since an automaton cannot
       remember them; the last one counts, as in :func:`json.loads`, and the value is still valid.
     - ``format`` is enforced (see :mod:`pcgcd.constraints.json_schema.formats`), ``pattern`` is read
@@ -56,11 +62,13 @@ def json_schema(
         schema: The schema, as a value or as JSON text; or a Python type: a pydantic model, a
             dataclass, a ``TypedDict``, a ``Literal``, an enum, ``list[int]``. Objects of a type
             have no properties but its fields, and texts are parsed into values of the type.
+            ``{}`` is any JSON value.
         order: Whether properties keep the order of the schema, or come in any order.
         whitespace: None at all (``"compact"``), at most one space after commas and colons
             (``"bounded"``, so both of the usual styles of :func:`json.dumps`), or whatever JSON
             allows (``"free"``).
-        max_depth: How many levels of values a schema that contains itself may have.
+        max_depth: How many levels of values of a schema that contains itself there may be below the
+            outermost one.
         free_depth: How deep unmentioned properties are nested; places that the schema leaves open
             on purpose are one level deeper.
         max_length: How far characters are counted; a larger ``maxLength`` is taken as this. The
@@ -76,15 +84,19 @@ def json_schema(
             others are still honoured or refused. What was left out and can be read is checked when
             a text has ended (:meth:`~pcgcd.constraints.Constraint.check`): in
             :func:`pcgcd.generate` a text that fails has the weight zero.
+        open_objects: Follow the standard to the letter: properties that the schema does not name
+            are allowed unless it forbids them.
 
     Raises:
         UnsupportedConstraintError: A keyword cannot be honoured; names it and its place.
-        InvalidParameterError: The schema is broken; names the place.
+        InvalidParameterError: The schema is broken, a keyword is misspelled, or there is none;
+            names the place.
         EmptyLanguageError: No value satisfies the schema.
         AutomatonTooLargeError: The schema is too large even within the smallest limits.
 
     Warns:
         LoweredBoundWarning: Bounds were lowered, so some valid values have no text.
+        UnknownKeywordWarning: The schema has keywords that nobody knows, which say nothing.
 
     >>> person = json_schema(
     ...     {
@@ -94,15 +106,22 @@ def json_schema(
     ...             "age": {"type": "integer", "minimum": 0},
     ...         },
     ...         "required": ["name"],
-    ...         "additionalProperties": False,
     ...     }
     ... )
     >>> person.matches('{"name": "Ada", "age": 36}'), person.matches('{"age": 36}')
     (True, False)
+    >>> person.matches('{"name": "Ada", "born": 1815}'), person.dropped
+    (False, ('closed object at #',))
     """
     check_one_of("order", order, "schema", "any")
     typed = type_schema(schema) if is_type(schema) else None
-    document = Document(parsed(schema)) if typed is None else Document(typed.schema, of_python=True)
+    document = Document(
+        parsed(schema) if typed is None else typed.schema,
+        of_python=typed is not None,
+        closed=not open_objects,
+    )
+    if typed is None:
+        warn_of_unknown(unknown_keywords(document.root.schema))
     reader = Reader(document, strict, relaxed_keywords(relax))
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
     limits = Limits(max_depth, free_depth, max_length, state_limit)

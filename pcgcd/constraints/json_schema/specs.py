@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pcgcd.constraints.json_schema.document import Place
 from pcgcd.constraints.json_schema.formats import FORMATS, SIGNS
-from pcgcd.constraints.json_schema.formulas import TRUE, Formula, both, json_key
+from pcgcd.constraints.json_schema.formulas import FALSE, TRUE, Formula, both, json_key
 from pcgcd.constraints.json_schema.patterns import finds
 
 # What is found in every text of some formats, by their patterns.
@@ -270,6 +270,14 @@ class Witness(NamedTuple):
     key: Formula = TRUE  # holds of its name
     value: Formula = TRUE
 
+    def may_have(self, name: str) -> bool:
+        """Return whether a name is one of those that it may have, but for ``key``."""
+        return (
+            (self.pattern is None or finds(self.pattern, name))
+            and name not in self.no_names
+            and not any(finds(pattern, name, wide=True) for pattern in self.no_patterns)
+        )
+
 
 @dataclass(frozen=True)
 class ObjectSpec:
@@ -283,6 +291,8 @@ class ObjectSpec:
     witnesses: tuple[Witness, ...] = ()
     seen: Seen = _NOTHING_SEEN
     least_at: str = ""  # the keyword that says so, and its place
+    closed_at: Place | None = None  # the place that names properties and says nothing of others
+    asked: frozenset[str] = frozenset()  # required where the object is described
 
     def on(self, name: str) -> Formula:
         """The condition on the value of a property."""
@@ -305,9 +315,39 @@ class ObjectSpec:
             _join(self.witnesses, other.witnesses),
             self.seen.join(other.seen),
             self.least_at if self.least >= other.least else other.least_at,
+            self.closed_at or other.closed_at,
+            self.asked | other.asked,
         )
         fewest = max(spec.least, len(spec.required))
         return None if spec.most is not None and spec.most < fewest else spec
+
+    def closed(
+        self, is_possible: Callable[[Formula], bool], conditions: bool = False
+    ) -> ObjectSpec | None:
+        """Return it without properties that nothing names, if a place asks for that.
+
+        None if that leaves nothing. It stays as it is where something is said of other properties.
+
+        Args:
+            is_possible: Whether a formula may hold of something.
+            conditions: Whether what conditions require, such as "not", counts as named.
+        """
+        if self.closed_at is None:
+            return self
+        said = self.seen.everything or self.seen.patterns or self.keys
+        if said or any(rule.others == FALSE and not rule.patterns for rule in self.rules):
+            return replace(self, closed_at=None)
+        asked = self.required if conditions else self.asked
+        named = [name for name in self.names if name in self.seen.names or name in asked]
+        if not set(self.required).issubset(named):
+            return None
+        if self.least or self.witnesses:
+            possible = [name for name in named if is_possible(self.on(name))]
+            met = all(any(map(witness.may_have, possible)) for witness in self.witnesses)
+            if len(possible) < self.least or not met:
+                return None
+        only = Rule(tuple((name, TRUE) for name in named), others=FALSE)
+        return replace(self, rules=(*self.rules, only), seen=_NOTHING_SEEN, asked=frozenset())
 
 
 Spec: TypeAlias = "ConstantSpec | NumberSpec | StringSpec | ArraySpec | ObjectSpec"

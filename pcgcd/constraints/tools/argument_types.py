@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pcgcd.constraints.json_schema.vocabulary import DECIDING, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
 from pcgcd.constraints.tools.recognition import (
     TYPE_NAMES,
     TYPES,
@@ -15,21 +16,19 @@ from pcgcd.constraints.tools.recognition import (
 from pcgcd.errors import InvalidParameterError
 
 _ANYTHING = frozenset({"any", "object or any", ""})
-_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
-_SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_CONDITIONS = ("not", "if", "then", "else", "propertyNames")
-_SCHEMAS = ("items", "additionalProperties", "contains", *_CONDITIONS, *_UNEVALUATED)
-# What else may stand in the schema of the arguments, and may hold anything.
-_OTHERS = """
-    $anchor $comment $dynamicAnchor $dynamicRef $id $recursiveAnchor $recursiveRef $ref $schema
-    $vocabulary const contentEncoding contentMediaType contentSchema default dependencies
-    dependentRequired deprecated description enum example examples exclusiveMaximum
-    exclusiveMinimum format id maxContains maxItems maxLength maxProperties maximum minContains
-    minItems minLength minProperties minimum multipleOf nullable pattern propertyOrdering readOnly
-    required strict title type uniqueItems writeOnly
+# What may stand in the schema of the arguments and informs readers; it may hold anything.
+_NOTES = """
+    $anchor $comment $dynamicAnchor $id $recursiveAnchor $schema $vocabulary contentEncoding
+    contentMediaType contentSchema default deprecated description example examples id nullable
+    propertyOrdering readOnly strict title writeOnly
 """
-_KEYWORDS = frozenset(_OTHERS.split()).union(_SCHEMA_MAPS, _SCHEMA_LISTS, _SCHEMAS)
+_KEYWORDS = frozenset(_NOTES.split()).union(DECIDING, SCHEMA_MAPS)
+# With one of these, arguments may be described elsewhere than under "properties".
+_OTHER_PLACES = """
+    $dynamicRef $recursiveRef $ref allOf anyOf dependencies dependentSchemas if oneOf
+    patternProperties propertyNames unevaluatedProperties
+"""
+_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 _MAX_DEPTH = 100
 _MAX_SCHEMAS = 50_000
 
@@ -49,7 +48,7 @@ def parameters_schema(
             letters, as Gemini writes it, it always has.
     """
     if parameters is None or parameters == {}:
-        return {"type": "object", "properties": {}, "additionalProperties": False}
+        return dict(_NO_ARGUMENTS)
     if not isinstance(parameters, dict):
         raise InvalidParameterError(
             f"the parameters of the tool {tool!r} must be an object, but they are "
@@ -65,6 +64,9 @@ def parameters_schema(
             f"the arguments of the tool {tool!r} must be an object, but their type is "
             f"{schema['type']!r}; describe them under 'properties' of an object"
         )
+    said = {key for key in DECIDING if result.get(key) not in (None, {}, [])}
+    if said <= {"type"}:
+        result.update(_NO_ARGUMENTS)
     result["type"] = "object"
     result.setdefault("$id", f"http://tools.invalid/{index}")
     return result
@@ -73,12 +75,12 @@ def parameters_schema(
 def undescribed(schema: dict[str, Any]) -> list[str]:
     """The arguments that a schema requires, but neither describes nor allows.
 
-    >>> closed = {"properties": {"x": {}}, "additionalProperties": False}
-    >>> undescribed({**closed, "required": ["x", "y"]})
+    >>> undescribed({"properties": {"x": {}}, "required": ["x", "y"]})
     ['y']
     """
     required, properties = schema.get("required"), schema.get("properties", {})
-    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
+    others = schema.get("additionalProperties", False)
+    if others is not False or not schema.keys().isdisjoint(_OTHER_PLACES.split()):
         return []
     return [name for name in required or () if name not in properties]
 
@@ -112,7 +114,7 @@ def _is_optional(named: Any) -> bool:
 
 
 class _Converter:
-    """Gives a schema the types of JSON Schema, and closes its objects."""
+    """Gives a schema the types of JSON Schema."""
 
     def __init__(self, tool: str, openapi: bool) -> None:
         self.tool = tool
@@ -133,11 +135,11 @@ class _Converter:
             self.references.add(schema["$ref"])
         result: dict[str, Any] = {}
         for key, value in schema.items():
-            if key in _SCHEMA_MAPS and isinstance(value, dict):
+            if key in SCHEMA_MAPS and isinstance(value, dict):
                 result[key] = {k: self.converted(item, depth + 1) for k, item in value.items()}
-            elif key in _SCHEMA_LISTS and isinstance(value, list):
+            elif key in SCHEMA_LISTS and isinstance(value, list):
                 result[key] = [self.converted(item, depth + 1) for item in value]
-            elif key in _SCHEMAS:
+            elif key in SCHEMAS:
                 result[key] = self.converted(value, depth + 1)
             elif not (key == "required" and isinstance(value, bool)):
                 result[key] = value
@@ -146,9 +148,6 @@ class _Converter:
             typed = {"allOf": [typed, *result.pop("allOf", [])]}
         # What the schema says itself is more exact than what its type implies.
         result = {**typed, **result}
-        listed = result.get("type") == "object" and isinstance(result.get("properties"), dict)
-        if listed and (result["properties"] or depth == 0) and not _extends(result):
-            result.setdefault("additionalProperties", False)
         if depth and self._may_be_null(schema):
             return {"anyOf": [result, {"type": "null"}]}
         return result
@@ -157,12 +156,6 @@ class _Converter:
         named = schema.get("type")
         capital = isinstance(named, str) and named.isupper()
         return schema.get("nullable") is True and (self.openapi or capital)
-
-
-def _extends(schema: dict[str, Any]) -> bool:
-    """Whether sub-schemas may name further properties."""
-    keys = ("allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "unevaluatedProperties")
-    return any(key in schema for key in keys)
 
 
 def _typed(tool: str, named: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pcgcd.constraints.json_schema.layout import in_order, listing, make_layout
 from pcgcd.constraints.json_schema.limits import Limits, largest
 from pcgcd.constraints.json_schema.objects import object_parts
 from pcgcd.constraints.json_schema.reading import Reader, relaxed_keywords
+from pcgcd.constraints.json_schema.vocabulary import unknown_keywords, warn_of_unknown
 from pcgcd.constraints.tools.argument_types import parameters_schema, undescribed
 from pcgcd.constraints.tools.calls import CallReader, without_functions
 from pcgcd.constraints.tools.descriptions import arguments_of, listed_tools
@@ -47,9 +48,9 @@ def function_call(
     """Accept calls of some functions, with arguments that fit their descriptions.
 
     Arguments are in the order in which they are described; required ones are always there, others
-    may be left out, and there are none but those described. So it is inside objects whose
-    properties are described, unless they say ``additionalProperties``. Whole numbers are written
-    ``3``, not ``3.0``.
+    may be left out, and there are none but those described: a tool that describes none takes none.
+    So it is inside objects whose properties are described, unless they say
+    ``additionalProperties``. Whole numbers are written ``3``, not ``3.0``.
 
     Args:
         tools: The functions: ``{"name": ..., "parameters": <JSON schema>}``, bare or as OpenAI
@@ -102,16 +103,15 @@ def function_call(
     limits = Limits(max_depth, free_depth, max_length, state_limit)
     layout = make_layout(whitespace)
     if style == "json":
-        document = Document(
-            _as_schema(described, name_key, arguments_key), of_python=len(readers) == len(described)
-        )
+        whole = _as_schema(described, name_key, arguments_key)
         base = Style(layout, whole_floats=False)
     else:
-        document = Document({"$defs": described}, of_python=len(readers) == len(described))
+        whole = {"$defs": described}
         base = Style(
             layout, whole_floats=False, notations=PYTHON, constants=("None", "True", "False")
         )
         _check_names(described)
+    document = Document(whole, of_python=len(readers) == len(described), closed=True)
     reader = Reader(document, strict, relaxed_keywords(relax))
 
     def build(builder: Builder) -> Expression:
@@ -131,7 +131,8 @@ def function_call(
         paths = [("anyOf", i, "properties", arguments_key) for i in range(len(described))]
     places = (document.child(document.root, *path) for path in paths)
     formulas = dict(zip(described, map(holds, places), strict=True))
-    _check_possible(described, [name for name in described if not reader.possible(formulas[name])])
+    impossible = [name for name, formula in formulas.items() if not reader.possible(formula)]
+    _check_possible(described, impossible)
     if value == NOTHING:
         _check_possible(described, list(described))
     expression = layout.spaces + value + layout.spaces
@@ -166,19 +167,22 @@ def _counts(parallel: Any) -> tuple[int, int | None]:
 
 def _described(tools: Any) -> _Tools:
     result: _Tools = {}
+    unknown: dict[str, str] = {}
     for i, tool in enumerate(listed_tools(tools)):
         name = tool["name"]
         if name in result:
             raise InvalidParameterError(f"two tools are called {name!r}; names must differ")
         openapi = tool.get("parameters") is not None
         result[name] = parameters_schema(name, arguments_of(tool), i, openapi=openapi)
+        unknown |= unknown_keywords(result[name], f"the schema of the tool {name!r}")
+    warn_of_unknown(unknown)
     return result
 
 
 def _check_possible(tools: _Tools, impossible: list[str]) -> None:
     """Refuse functions that nothing can call."""
-    for name in impossible:
-        missing = undescribed(tools[name])
+    for name, schema in tools.items():
+        missing = undescribed(schema)
         if missing:
             raise EmptyLanguageError(
                 f"no arguments satisfy the schema of {name!r}: it requires {missing[0]!r}, which "
@@ -224,7 +228,7 @@ def _python_call(builder: Builder, tool: str) -> Expression:
     layout, depth = builder.style.layout, builder.style.max_depth
     formula = holds(document.child(document.root, "$defs", tool))
     options = []
-    for spec in builder.reader.options(formula, "object"):
+    for spec in builder.reader.values(formula, "object"):
         if spec.least > len(spec.required) or spec.most is not None:
             raise UnsupportedConstraintError(
                 f"the number of arguments of {tool!r} is bounded, which is not possible for "
