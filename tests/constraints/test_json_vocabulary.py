@@ -230,3 +230,11 @@ def test_unknown_keywords_of_tools_are_warned_of_once() -> None:
     with pytest.warns(UnknownKeywordWarning, match="'colour' at #/properties/a/colour") as caught:
         function_call([tool(name, type="string", colour="red") for name in "fg"])
     assert len(caught) == 1
+
+
+def test_to_the_letter_a_misspelled_keyword_only_warns() -> None:
+    schema = {"type": "string", "maxLenght": 2}
+    with pytest.raises(InvalidParameterError, match="maxLength"):
+        json_schema(schema)
+    with pytest.warns(UnknownKeywordWarning, match="maxLenght"):
+        assert json_schema(schema, open_objects=True).matches('"long"')

@@ -85,7 +85,8 @@ def json_schema(
             a text has ended (:meth:`~pcgcd.constraints.Constraint.check`): in
             :func:`pcgcd.generate` a text that fails has the weight zero.
         open_objects: Follow the standard to the letter: properties that the schema does not name
-            are allowed unless it forbids them.
+            are allowed unless it forbids them, and a misspelled keyword says nothing (there is
+            the warning of unknown keywords).
 
     Raises:
         UnsupportedConstraintError: A keyword cannot be honoured; names it and its place.
@@ -121,7 +122,7 @@ def json_schema(
         closed=not open_objects,
     )
     if typed is None:
-        warn_of_unknown(unknown_keywords(document.root.schema))
+        warn_of_unknown(unknown_keywords(document.root.schema, to_the_letter=open_objects))
     reader = Reader(document, strict, relaxed_keywords(relax))
     style = Style(make_layout(whitespace), order, whole_floats=document.draft > 4)
     limits = Limits(max_depth, free_depth, max_length, state_limit)

@@ -70,12 +70,15 @@ _NEAR, _LONG = 0.85, 4
 _SHOWN = 3
 
 
-def unknown_keywords(root: Any, of: str = "the schema") -> dict[str, str]:
+def unknown_keywords(
+    root: Any, of: str = "the schema", *, to_the_letter: bool = False
+) -> dict[str, str]:
     """Return what of a schema is no keyword, each with its first place.
 
     Args:
         root: The schema.
         of: What it is called in errors.
+        to_the_letter: Whether a misspelled keyword says nothing, as the standard has it.
 
     Raises:
         InvalidParameterError: A keyword is misspelled, or names stand where keywords must.
@@ -90,7 +93,7 @@ def unknown_keywords(root: Any, of: str = "the schema") -> dict[str, str]:
             place = f"{pointer}/{escaped(key)}"
             if f"{place}/" in referred:
                 continue
-            near = _near(key)
+            near = None if to_the_letter else _near(key)
             if near is not None:
                 raise InvalidParameterError(
                     f"{of} is broken at {place}: {key!r} is no keyword of JSON Schema; write "
