@@ -44,7 +44,7 @@ def make_layout(whitespace: str) -> Layout:
         spaces = star(byte_set(b" \t\n\r"))
         comma, colon = spaces + literal(",") + spaces, spaces + literal(":") + spaces
         return Layout(comma, colon, spaces, spaces)
-    new_line = literal("\n") + (star(literal("  ")) | star(literal("\t")))
+    new_line = literal("\n") + star(byte_set(b" \t"))
     space = literal(" ")
     comma, colon = literal(",") + option(space | new_line), literal(":") + option(space)
     return Layout(comma, colon, option(new_line), EMPTY_STRING)

@@ -66,7 +66,7 @@ def json_schema(
         order: Whether properties keep the order of the schema, or come in any order.
         whitespace: None at all (``"compact"``); what :func:`json.dumps` writes with any indentation
             (``"bounded"``: after commas and colons at most one space, or inside of brackets a line
-            break, then pairs of spaces, or tabs); or whatever JSON allows (``"free"``).
+            break and then spaces or tabs); or whatever JSON allows (``"free"``).
         max_depth: How many levels of values of a schema that contains itself there may be below the
             outermost one.
         free_depth: How deep unmentioned properties are nested; places that the schema leaves open
