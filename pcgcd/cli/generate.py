@@ -97,7 +97,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _guide(arguments: argparse.Namespace) -> CircuitLike | None:
-    """What looks ahead: the HMMs that are named, and where the method needs one, the default."""
+    """Return what looks ahead: the HMMs that are named, or the default where one is needed."""
     from pcgcd.circuits import mixture
     from pcgcd.hmm import default_hmm, load_hmm
 

@@ -1,4 +1,4 @@
-"""How the command line starts soon and shares a machine with others.
+"""Settings with which the command line starts soon and shares a machine with others.
 
 The threads of OpenMP, which torch computes with, spin while they wait for each other. On a machine
 that is busy they burn the time that the others need, and their own. Here they sleep instead, and

@@ -1,4 +1,4 @@
-"""What an option is given: a file, standard input, or the text itself."""
+"""The text of an option: of a file, of standard input, or as it stands."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Source:
 
     @property
     def is_standard_input(self) -> bool:
-        """Whether standard input is read."""
+        """Say whether standard input is read."""
         return self.given == STANDARD_INPUT
 
     @cached_property
     def reading(self) -> str:
-        """How it is read, as the error's sentence says it.
+        """The way in which it is read, as the error's sentence says it.
 
         Raises:
             InvalidParameterError: In no way.
@@ -83,7 +83,7 @@ class Source:
 
     @property
     def json(self) -> Any:
-        """What the text says in JSON.
+        """The value of the text in JSON.
 
         Raises:
             InvalidParameterError: It is not valid.

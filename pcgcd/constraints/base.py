@@ -48,7 +48,7 @@ class Constraint:
         expression: The set, over UTF-8 bytes.
         description: A short text for people.
         dropped: What is not exactly as asked for: keywords that were left out, if that was allowed,
-            and bounds that were lowered (keyword, place, from, to).
+            bounds that were lowered (keyword, place, from, to), depths, and closed objects.
         state_limit: How many states any automaton on the way to the automaton may have.
         reader: From a text to the value that it stands for, if that is not the text itself.
         checker: What the automaton leaves open is asked of it, once a text has ended.
@@ -240,7 +240,7 @@ class Constraint:
             picture = ""
             rows = [("automaton", f"over {_SHOWN_STATES} states: not drawn")]
         if self.dropped:
-            rows.append(("left out", ", ".join(self.dropped)))
+            rows.append(("deviations", ", ".join(self.dropped)))
         return table_html(repr(self), (), rows, picture)
 
     def __repr__(self) -> str:

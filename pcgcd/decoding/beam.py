@@ -157,7 +157,7 @@ def _best(entries: list[_Entry], width: int) -> list[_Entry]:
 
 
 def _nothing(population: Population, task: int) -> _Entry:
-    """What stands for a task that has neither a text nor a prefix left."""
+    """The entry of a task that has neither a text nor a prefix left."""
     return _Entry(-math.inf, -math.inf, (), population.members(task)[0], None, True, False)
 
 

@@ -27,7 +27,7 @@ _KEPT = 64  # constraints with a beginning; they are forgotten when there are mo
 
 @dataclass(frozen=True)
 class Edge:
-    """Where a prompt ends and a text begins.
+    """The place where a prompt ends and a text begins.
 
     Attributes:
         prompt: The tokens that are kept of the prompt.

@@ -318,7 +318,7 @@ def _guide(hmm: Any, lm: LanguageModel) -> CircuitLike | None:
 
 
 def _is_many(prompt: Any) -> bool:
-    """Whether these are several prompts: a list with a text, a chat or token ids among its items.
+    """Say whether these are several prompts: a list that holds a text, a chat or token ids.
 
     The items of one prompt are messages or whole numbers.
     """

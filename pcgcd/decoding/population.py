@@ -23,8 +23,7 @@ from pcgcd.engine.state import PrefixState
 T = TypeVar("T")
 
 Stop: TypeAlias = Callable[[int, tuple[int, ...]], bool]
-"""Whether a text of a task that satisfies the constraint ends here, without an end-of-sequence
-token."""
+"""The rule by which a text of a task that satisfies the constraint ends without EOS."""
 
 Check: TypeAlias = Callable[[int, tuple[int, ...]], bool]
 """Whether the whole text of a task's tokens passes what the automaton of the task leaves open."""

@@ -221,7 +221,7 @@ def _report(reader: Reader, builder: Builder, limits: Limits) -> None:
 
 
 def _depths(builder: Builder) -> Iterator[str]:
-    """How deep values are nested that have no end."""
+    """List how deep values are nested that have no end."""
     for place in builder.reader.cut_at:
         yield f"nested to {builder.style.max_depth + 1} levels at {place}"
     for place, more in builder.reader.free_at:

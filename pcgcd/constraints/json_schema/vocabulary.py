@@ -131,7 +131,7 @@ def _schemas(root: Any) -> list[tuple[dict[str, Any], str]]:
 
 
 def _inside(schema: Any, pointer: str) -> Iterator[tuple[Any, str]]:
-    """What stands in a schema where schemas stand."""
+    """List the schemas directly inside of a schema."""
     for key, value in schema.items() if isinstance(schema, dict) else ():
         at = f"{pointer}/{escaped(key)}"
         if key in SCHEMA_LISTS and isinstance(value, list):
