@@ -118,13 +118,12 @@ def _plan(
 
 
 def _run(lm: Any, task: Task, setting: str, space: Any, seed: int, raw: bool) -> dict[str, Any]:
-    schema = {**task.schema, "additionalProperties": False}
-    wanted: Any = schema if space is None else json_schema(schema, whitespace=space)
-    prompt: Any = task.prompt + "\n" if raw else [{"role": "user", "content": task.prompt}]
+    wanted: Any = task.schema if space is None else json_schema(task.schema, whitespace=space)
+    asked: dict[str, Any] = {"prompt": task.prompt}
+    if raw:
+        asked = {"prompt": task.prompt + "\n", "chat": False}
     start = time.process_time()
-    result = pcgcd.generate(
-        lm, wanted, prompt=prompt, budget=BUDGET, seed=seed, **SETTINGS[setting]
-    )
+    result = pcgcd.generate(lm, wanted, **asked, budget=BUDGET, seed=seed, **SETTINGS[setting])
     posterior = result.posterior()
     return {
         "best": result.best,

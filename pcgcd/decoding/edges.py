@@ -96,13 +96,17 @@ def edge_of(
 
 
 def _first_bytes(constraint: Constraint, vocabulary: Vocabulary) -> set[bytes]:
-    """Return the bytes that a text of a constraint can begin with."""
+    """Return the bytes that a text of a constraint can begin with, listed once."""
+    found: dict[Vocabulary, set[bytes]] = kept_with(constraint, "_first_bytes", dict)
+    if vocabulary in found:
+        return found[vocabulary]
     masks = constraint.masks(vocabulary)
     tokens, _ = listed(masks.mask(masks.start())[None], masks.vocab_size)
     known = (
         vocabulary.token_bytes[token] for token in tokens[0].tolist() if token < vocabulary.size
     )
-    return {text[:1] for text in known if text}
+    found[vocabulary] = {text[:1] for text in known if text}
+    return found[vocabulary]
 
 
 def _is_beginning(text: bytes, words: list[bytes]) -> bool:

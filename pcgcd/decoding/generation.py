@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, overload
@@ -287,22 +287,13 @@ def _wanted(
     return target if isinstance(target, Constraint | CircuitLike) else constraint_of(target)
 
 
-def _check_names(unknown: Sequence[str] | dict[str, Any]) -> None:
+def _check_names(unknown: Iterable[str]) -> None:
     """Refuse options that there are not, and name what was probably meant."""
+    options = Options.__annotations__
     for name in unknown:
-        near = (
-            "budget"
-            if name in _BUDGETS
-            else next(iter(get_close_matches(name, Options.__annotations__, 1)), None)
-        )
-        raise InvalidParameterError(
-            f"generate has no option {name!r}"
-            + (
-                f"; did you mean {near}=?"
-                if near
-                else f"; it has {', '.join(Options.__annotations__)}"
-            )
-        )
+        near = ["budget"] if name in _BUDGETS else get_close_matches(name, options, 1)
+        hint = f"did you mean {near[0]}=?" if near else f"it has {', '.join(options)}"
+        raise InvalidParameterError(f"generate has no option {name!r}; {hint}")
 
 
 def _guide(hmm: Any, lm: LanguageModel) -> CircuitLike | None:

@@ -12,7 +12,6 @@ from typing import Any, Literal, overload
 
 import torch
 
-from pcgcd.basics.garbage import collected_later
 from pcgcd.basics.packages import package
 from pcgcd.errors import CheckpointError, InvalidParameterError, MissingDependencyError, PcgcdError
 from pcgcd.lm.conversion import convert_gguf, is_complete
@@ -80,8 +79,7 @@ def default_model(
             return _from_hub(device)
         convert_gguf(source, folder)
     try:
-        with collected_later():
-            return TransformersLM.from_pretrained(folder, device=device)
+        return TransformersLM.from_pretrained(folder, device=device)
     except PcgcdError:
         raise
     except Exception as error:  # each of the libraries has errors of its own
@@ -105,8 +103,7 @@ def load_model(name: str | None) -> TransformersLM | LlamaCpp:
     if name.endswith(".gguf"):
         return LlamaCpp(name)
     try:
-        with collected_later():
-            return TransformersLM.from_pretrained(name)
+        return TransformersLM.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise InvalidParameterError(
             f"no language model could be read from {name!r}: {str(error).splitlines()[0]}"

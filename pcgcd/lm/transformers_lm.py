@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pcgcd.automata.vocabulary import Vocabulary
+from pcgcd.basics.garbage import collected_later
 from pcgcd.basics.packages import package
 from pcgcd.errors import (
     MissingDependencyError,
@@ -95,6 +96,7 @@ class TransformersLM(TokenizerLM):
         self._shares = True  # whether this model's attention has looked at shared prefixes so far
 
     @classmethod
+    @collected_later()
     def from_pretrained(
         cls,
         name: str | PathLike[str],

@@ -190,13 +190,14 @@ def test_the_second_time_nothing_is_converted(
 def test_no_garbage_is_looked_for_while_a_model_is_loaded(
     installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, collecting = TransformersLM.from_pretrained, []
+    auto = transformers.AutoModelForCausalLM
+    load, collecting = auto.from_pretrained, []
 
-    def from_pretrained(name: str, **options: Any) -> TransformersLM:
+    def from_pretrained(name: str, **options: Any) -> Any:
         collecting.append(gc.isenabled())
-        return original(name, **options)
+        return load(name, **options)
 
-    monkeypatch.setattr(TransformersLM, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(auto, "from_pretrained", from_pretrained)
     default_model()
     load_model(str(installed / default._FOLDER))
     assert collecting == [False, False]
